@@ -25,6 +25,7 @@ mod session;
 mod step;
 mod terminal;
 mod within;
+mod workload;
 
 use std::process::ExitCode;
 

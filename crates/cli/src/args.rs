@@ -164,7 +164,9 @@ pub struct Inspect {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: latlab exec pair server -- ip address")]
+#[command(
+    after_help = "Examples: latlab exec pair server -- ip address\n          latlab exec --detach pair server -- iperf3 -s"
+)]
 pub struct Exec {
     /// Name of the lab.
     pub lab: String,
@@ -179,6 +181,9 @@ pub struct Exec {
     /// Give the command this terminal: for editors, shells and other interactive programs.
     #[arg(long, short)]
     pub tty: bool,
+    /// Do not wait: print the command's pid inside and the file that takes its output. It ends with its node.
+    #[arg(long, conflicts_with = "tty")]
+    pub detach: bool,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true)]
     pub command: Vec<String>,

@@ -11,3 +11,4 @@ pub mod probe;
 pub mod samples;
 pub mod terminal;
 pub mod trace;
+pub mod workload;

@@ -6,7 +6,7 @@ use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
 
 use super::preparation::Preparation;
-use super::session::{Command, Error, Session};
+use super::session::{Command, Detached, Error, Session};
 use super::vm::channel::Channel;
 use super::vm::channels::Channels;
 use super::vm::clock::ClockOffset;
@@ -32,6 +32,12 @@ pub(crate) trait Driver {
 
     /// Starts a command inside.
     fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error>;
+
+    /// Starts a command that nobody waits for.
+    fn detach(&self, _node: &Node<'_>, _command: &Command) -> Result<Detached, Error> {
+        let reason = "commands on their own run in containers and native nodes only";
+        Err(Error::Other(reason.into()))
+    }
 
     /// The agent's path inside, `agent` being its path on the host.
     fn agent(&self, agent: &Path) -> String {

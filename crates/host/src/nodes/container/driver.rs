@@ -13,7 +13,7 @@ use crate::cgroup::Limits;
 use crate::images::RootView;
 use crate::nodes::driver::{Driver, Node, Prepared, Start};
 use crate::nodes::preparation::Preparation;
-use crate::nodes::session::{Command, Error, Session};
+use crate::nodes::session::{Command, Detached, Error, Session};
 use crate::sys::devices::Device;
 use crate::sys::process::{Process, ProcessId};
 
@@ -36,15 +36,11 @@ impl Driver for ContainerPlan {
     }
 
     fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error> {
-        let no_group = || Error::Other("it has no cgroup".into());
-        let container = Container {
-            lab_id: node.lab_id.to_owned(),
-            dir: node.dir.clone(),
-            agent: node.agent.to_owned(),
-            process: node.process()?,
-            cgroup: node.cgroup.clone().ok_or_else(no_group)?,
-        };
-        Ok(Box::new(container.start(command)?))
+        Ok(Box::new(container(node)?.start(command)?))
+    }
+
+    fn detach(&self, node: &Node<'_>, command: &Command) -> Result<Detached, Error> {
+        Ok(container(node)?.detach(command)?)
     }
 
     fn agent(&self, _agent: &Path) -> String {
@@ -57,6 +53,17 @@ impl Driver for ContainerPlan {
             _ => Err(ContainerError::Ended.into()),
         }
     }
+}
+
+fn container(node: &Node<'_>) -> Result<Container, Error> {
+    let no_group = || Error::Other("it has no cgroup".into());
+    Ok(Container {
+        lab_id: node.lab_id.to_owned(),
+        dir: node.dir.clone(),
+        agent: node.agent.to_owned(),
+        process: node.process()?,
+        cgroup: node.cgroup.clone().ok_or_else(no_group)?,
+    })
 }
 
 /// A container whose image is there.

@@ -8,6 +8,7 @@
 //! <dir>/host                 mount point of a root to pivot   /
 //! <dir>/runtime              the runtime's own state
 //! <dir>/runtime.log          what it wrote
+//! <dir>/output               outputs of commands that the first process started
 //! ```
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -48,6 +49,9 @@ const FILTER_FD: i32 = 4;
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
+/// The node's directory that is seen inside as [`OUTPUT_INSIDE`](super::config::OUTPUT_INSIDE).
+pub(super) const OUTPUT: &str = "output";
+
 /// Directories of a layer: for what the node changes, and for the kernel's use (kernel: filesystems/overlayfs).
 const UPPER: &str = "upper";
 const WORK: &str = "work";
@@ -65,7 +69,9 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
             .map_err(Error::io("make", path))
     };
     private(dir)?;
-    for name in ["bundle", "layer", "rootfs", "runtime", "cgroup", "host"] {
+    for name in [
+        "bundle", "layer", "rootfs", "runtime", "cgroup", "host", OUTPUT,
+    ] {
         private(&dir.join(name))?;
     }
     // Opened here, because the runtime's view of the groups is covered.
@@ -99,6 +105,7 @@ fn write_config(
         bound,
         netns: &config.netns,
         agent: &config.agent,
+        output: &config.dir.join(OUTPUT),
         cgroup_view: (!cgroup.dirs().is_empty()).then_some(view.as_path()),
         binds: &config.binds,
         env: &config.env,
