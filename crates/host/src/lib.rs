@@ -8,6 +8,7 @@ pub mod journal;
 pub mod lab;
 pub mod links;
 pub mod nodes;
+pub mod packages;
 pub mod programs;
 mod sync;
 pub mod sys;

@@ -1,4 +1,4 @@
-//! Progress of finding a kernel, for display.
+//! Progress of fetching packages and what is in them, for display.
 
 use std::path::PathBuf;
 
