@@ -8,6 +8,7 @@ mod boot;
 mod cards;
 mod clock;
 mod confine;
+mod echo;
 mod files;
 mod identity;
 mod image;
@@ -46,6 +47,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         run a guest's server where it sees and may do nothing else (on the host)
   terminal COLUMNS ROWS -- COMMAND...
                         run a command at a terminal; standard input brings keys and sizes
+  echo PORT             answer one connection with what it sends, for a minute
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
                 Err(error) => Err(error),
             }
         }
+        ["echo", port] => echo::run(port),
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };

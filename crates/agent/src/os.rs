@@ -119,6 +119,13 @@ pub fn keep_as(fd: OwnedFd, number: RawFd) -> io::Result<()> {
     }
 }
 
+/// Has the kernel end this process after a time (alarm(2)).
+pub fn end_after(time: std::time::Duration) {
+    let seconds = libc::c_uint::try_from(time.as_secs()).unwrap_or(libc::c_uint::MAX);
+    // SAFETY: sets a timer of this process, whose signal ends it.
+    unsafe { libc::alarm(seconds) };
+}
+
 /// Replaces the three standard streams.
 pub fn replace_streams(by: BorrowedFd<'_>) -> io::Result<()> {
     for stream in 0..3 {

@@ -4,7 +4,7 @@
 //! The process sleeps unless a child ends or the host asks for something, because it runs on the measured CPUs. It needs
 //! no shell and no library of the image, so any directory can be a container's root.
 //!
-//! What it starts is below it, and only such processes can be kept by a checkpoint: CRIU takes the first process with its
+//! Commands that it starts are below it, and only such processes can be kept by a checkpoint: CRIU takes the first process with its
 //! descendants. For the same reason it leads a session, and has nothing of the host open.
 
 use std::fs::File;

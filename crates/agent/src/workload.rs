@@ -30,7 +30,7 @@ pub fn socket() -> io::Result<OwnedFd> {
 /// Takes one request and answers it.
 pub fn answer(requests: &OwnedFd) {
     let mut bytes = vec![0; REQUEST_BYTES];
-    // A message without its descriptors has nobody who could be told.
+    // A message without its descriptors has no way back.
     let Some((length, [output, reply])) = receive(requests, &mut bytes) else {
         return;
     };

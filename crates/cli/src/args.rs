@@ -55,6 +55,10 @@ pub enum Verb {
     Pause(Pause),
     /// Let paused nodes go on.
     Resume(Pause),
+    /// Keep a node's state in a directory: a container's processes with their memory and connections.
+    Snapshot(Snapshot),
+    /// Start a node again from the directory that `snapshot` filled.
+    Restore(Restore),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
@@ -205,6 +209,40 @@ pub struct Pause {
     pub lab: String,
     /// Names of nodes; all but the host without any.
     pub nodes: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: latlab snapshot pair server --to /var/tmp/server --stop
+
+For containers, by CRIU (4.2 or later, fetched when it is not here). What `latlab exec --detach` started is kept; \
+other commands must have ended. The directory holds the node's memory: root's alone. The node's files stay in the lab.")]
+pub struct Snapshot {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
+    /// Directory, which is empty or not there yet.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// End the node where it was kept; its connections wait for `restore`.
+    #[arg(long)]
+    pub stop: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: latlab restore pair server --from /var/tmp/server
+
+What runs of the node is ended first. Only in the deployment that the snapshot is of.")]
+pub struct Restore {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node.
+    pub node: String,
+    /// Directory that `latlab snapshot` filled.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
 }
 
 #[derive(Debug, Args)]

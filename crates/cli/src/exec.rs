@@ -26,7 +26,7 @@ pub fn run(args: &Exec) -> Outcome {
         command.env.insert(name.into(), value.into());
     }
     if args.detach {
-        let started = lab.detach(&args.node, &command).map_err(explain)?;
+        let started = lab.detach(&args.node, &command).map_err(pipes::not_run)?;
         println!("pid {}", started.pid);
         println!("output {}", started.output.display());
         return Ok(ExitCode::SUCCESS);

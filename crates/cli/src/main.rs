@@ -12,6 +12,7 @@ mod compare;
 mod deploy;
 mod destroy;
 mod doctor;
+mod downloads;
 mod exec;
 mod explain;
 mod failure;
@@ -30,6 +31,7 @@ mod report;
 mod run;
 mod shell;
 mod signals;
+mod snapshot;
 mod studies;
 mod table;
 mod terminal;
@@ -54,6 +56,8 @@ fn main() -> ExitCode {
         Verb::Shell(a) => shell::run(a),
         Verb::Pause(a) => pause::pause(a),
         Verb::Resume(a) => pause::resume(a),
+        Verb::Snapshot(a) => snapshot::snapshot(a),
+        Verb::Restore(a) => snapshot::restore(a),
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
         Verb::Report(a) => report::run(a),

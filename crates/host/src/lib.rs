@@ -1,5 +1,6 @@
 //! The only crate that changes the machine: nodes, links, images, journal and undo.
 
+pub mod borrowed;
 pub mod cgroup;
 pub mod dirs;
 pub mod facts;

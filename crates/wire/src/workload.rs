@@ -1,4 +1,4 @@
-//! What the host asks of a container's first process: to start a command as its own child.
+//! Requests of the host to a container's first process: to start a command as its own child.
 //!
 //! A request is one message on a pair of sockets that keeps the bounds of messages: an `Exec` of the guests' channel,
 //! with two descriptors. The first is the file for both outputs of the command, the second a pipe for the answer.
@@ -18,11 +18,11 @@ pub const ANSWER_BYTES: usize = 5;
 /// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The command runs, with this number in the container.
+    /// Runs, with this number in the container.
     Started(u32),
-    /// Its directory cannot be entered, for the kernel's reason.
+    /// The directory cannot be entered, for the kernel's reason.
     NoDirectory(i32),
-    /// It cannot be executed, for the kernel's reason.
+    /// The program cannot be executed, for the kernel's reason.
     NotExecuted(i32),
 }
 

@@ -199,7 +199,7 @@ impl Lab {
         self.save()
     }
 
-    fn save(&self) -> Result<(), Error> {
+    pub(super) fn save(&self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.state).expect("a state is plain data");
         let path = self.dirs.state(&self.state.lab);
         // Not made durable: after a power failure the lab is gone anyway, and the journal is what
@@ -336,7 +336,7 @@ fn start_of(node: &NodePlan, began_ns: u64, ready_ns: u64) -> NodeStart {
     }
 }
 
-fn state_of(process: Option<ProcessId>) -> NodeState {
+pub(super) fn state_of(process: Option<ProcessId>) -> NodeState {
     NodeState {
         pid: process.map(|process| process.pid),
         start_time: process.map_or(0, |process| process.start_time),

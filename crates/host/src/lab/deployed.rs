@@ -148,7 +148,7 @@ impl Lab {
         })
     }
 
-    /// Starts a command inside a node that runs until it ends or its node does, whoever started it. Fails as
+    /// Starts a command inside a node that runs until it ends or its node does, not only as long as this latlab. Fails as
     /// [`start`](Self::start) does, and for kinds of nodes that cannot.
     pub fn detach(&self, node: &str, command: &Command) -> Result<Detached, Error> {
         self.command(node, command, |running, command| {
@@ -196,6 +196,7 @@ impl Lab {
             hosts: self.dirs.hosts(&self.state.lab).join(node),
             labs: self.dirs.run_root(),
             agent: &self.agent,
+            cache: self.dirs.cache(),
             process: self.process(index),
             cgroup: None,
             channels: &self.channels,

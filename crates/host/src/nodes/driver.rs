@@ -6,14 +6,17 @@ use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
 
 use super::preparation::Preparation;
-use super::session::{Command, Detached, Error, Session};
+use super::session::{After, Command, Detached, Error, Session};
 use super::vm::channel::Channel;
 use super::vm::channels::Channels;
 use super::vm::clock::ClockOffset;
+use crate::borrowed::Tool;
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::{Covers, RootView};
 use crate::links::NicBackend;
 use crate::sys::process::ProcessId;
+
+const NOT_KEPT: &str = "a native process can neither be kept nor moved";
 
 /// A kind of node, with what the plan holds of it.
 pub(crate) trait Driver {
@@ -33,7 +36,7 @@ pub(crate) trait Driver {
     /// Starts a command inside.
     fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error>;
 
-    /// Starts a command that nobody waits for.
+    /// Starts a command that no latlab waits for.
     fn detach(&self, _node: &Node<'_>, _command: &Command) -> Result<Detached, Error> {
         let reason = "commands on their own run in containers and native nodes only";
         Err(Error::Other(reason.into()))
@@ -58,6 +61,26 @@ pub(crate) trait Driver {
             Some(group) => Ok(group.thaw()?),
             None => Ok(()),
         }
+    }
+
+    /// The program that [`snapshot`](Self::snapshot) and [`restore`](Self::restore) need beyond those of the machine.
+    fn borrows(&self) -> Option<Tool> {
+        None
+    }
+
+    /// Keeps its state in an empty directory that only root enters.
+    fn snapshot(&self, _node: &Node<'_>, _into: &Path, _after: After) -> Result<(), Error> {
+        Err(Error::Other(NOT_KEPT.into()))
+    }
+
+    /// Needs of a snapshot beyond the lab: a restore with others is refused.
+    fn identity(&self, _node: &Node<'_>) -> Result<String, Error> {
+        Err(Error::Other(NOT_KEPT.into()))
+    }
+
+    /// Starts it from a snapshot, its processes having ended: with its new process, if the kind has one.
+    fn restore(&self, _node: &Node<'_>, _from: &Path) -> Result<Option<ProcessId>, Error> {
+        Err(Error::Other(NOT_KEPT.into()))
     }
 
     /// Whether its process lives; an error says why not.
@@ -107,6 +130,8 @@ pub(crate) struct Node<'a> {
     pub labs: &'a Path,
     /// The agent's binary on the host.
     pub agent: &'a Path,
+    /// Where borrowed programs and verdicts are.
+    pub cache: &'a Path,
     /// Its process, once started.
     pub process: Option<ProcessId>,
     /// Its cgroup, where there is one.

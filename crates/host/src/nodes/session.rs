@@ -31,6 +31,14 @@ impl Command {
     }
 }
 
+/// The fate of a node that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    GoesOn,
+    /// The node ends, and no moment passes between its snapshot and its end.
+    Ends,
+}
+
 /// A command that no latlab waits for; it ends with its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Detached {

@@ -165,7 +165,7 @@ fn parse_size(uris: &str) -> Option<u64> {
 }
 
 /// Gives the two failures that people meet their own names.
-fn explain(error: Error, package: &str) -> Error {
+pub(crate) fn explain(error: Error, package: &str) -> Error {
     let Error::Failed { command, detail } = error else {
         return error;
     };

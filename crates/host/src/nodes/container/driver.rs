@@ -5,16 +5,19 @@ use std::path::Path;
 use latlab_model::kinds::{Bind, Devices};
 use latlab_model::plan::{ContainerPlan, NodePlan};
 
+use super::checkpoint;
 use super::config::AGENT_INSIDE;
 use super::error::Error as ContainerError;
 use super::handle::{Container, ContainerConfig};
 use super::start;
-use crate::cgroup::Limits;
+use crate::borrowed::Tool;
+use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
 use crate::nodes::driver::{Driver, Node, Prepared, Start};
 use crate::nodes::preparation::Preparation;
-use crate::nodes::session::{Command, Detached, Error, Session};
+use crate::nodes::session::{After, Command, Detached, Error, Session};
 use crate::sys::devices::Device;
+use crate::sys::netns::NetNs;
 use crate::sys::process::{Process, ProcessId};
 
 impl Driver for ContainerPlan {
@@ -47,6 +50,36 @@ impl Driver for ContainerPlan {
         AGENT_INSIDE.to_owned()
     }
 
+    fn borrows(&self) -> Option<Tool> {
+        Some(Tool::Criu)
+    }
+
+    fn snapshot(&self, node: &Node<'_>, into: &Path, after: After) -> Result<(), Error> {
+        let tool = checkpoint::proven_criu(node.agent, node.cache)?;
+        let netns = NetNs::open(&node.netns)?;
+        Ok(checkpoint::save(
+            &container(node)?,
+            &netns,
+            &tool,
+            into,
+            after,
+        )?)
+    }
+
+    fn identity(&self, node: &Node<'_>) -> Result<String, Error> {
+        let tool = checkpoint::proven_criu(node.agent, node.cache)?;
+        let image = checkpoint::image(&node.dir)?;
+        Ok(format!("image {}, CRIU {}", image.display(), tool.version))
+    }
+
+    fn restore(&self, node: &Node<'_>, from: &Path) -> Result<Option<ProcessId>, Error> {
+        let tool = checkpoint::proven_criu(node.agent, node.cache)?;
+        let netns = NetNs::open(&node.netns)?;
+        let group = group(node)?;
+        let process = checkpoint::load(node.lab_id, &node.dir, &netns, &group, &tool, from)?;
+        Ok(Some(process))
+    }
+
     fn health(&self, node: &Node<'_>) -> Result<(), Error> {
         match Process::open(node.process()?)? {
             Some(process) if !process.has_ended()? => Ok(()),
@@ -55,14 +88,18 @@ impl Driver for ContainerPlan {
     }
 }
 
-fn container(node: &Node<'_>) -> Result<Container, Error> {
+fn group(node: &Node<'_>) -> Result<NodeCgroup, Error> {
     let no_group = || Error::Other("it has no cgroup".into());
+    node.cgroup.clone().ok_or_else(no_group)
+}
+
+fn container(node: &Node<'_>) -> Result<Container, Error> {
     Ok(Container {
         lab_id: node.lab_id.to_owned(),
         dir: node.dir.clone(),
         agent: node.agent.to_owned(),
         process: node.process()?,
-        cgroup: node.cgroup.clone().ok_or_else(no_group)?,
+        cgroup: group(node)?,
     })
 }
 

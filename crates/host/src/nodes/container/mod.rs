@@ -26,6 +26,7 @@
 //! started by the first process instead ([`Container::detach`]). Removal is the journal's: everything
 //! of a container dies with the processes of its cgroup and process namespace.
 
+pub mod checkpoint;
 mod config;
 mod driver;
 pub(super) mod error;

@@ -1,6 +1,6 @@
 //! Commands that the container's first process starts.
 //!
-//! They belong to it: they outlive the latlab that asked, they end with the container, and a checkpoint of the first
+//! Such commands belong to it: they outlive the latlab that asked, they end with the container, and a checkpoint of the first
 //! process has them. Latlab asks at a pair of sockets of which the first process holds both ends, so a latlab that comes
 //! later finds it by the process alone. What runs in the container as root could take the socket as well; it has every
 //! right already that a command so started gets.
@@ -108,7 +108,7 @@ fn ask(init: &Process, exec: Exec, output: BorrowedFd<'_>) -> Result<Answer, Err
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));
-    // A first process that takes no messages has a full socket one day; nobody is to wait for it.
+    // A first process that takes no messages has a full socket one day; no latlab is to wait for it.
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     sendmsg(&socket, &[IoSlice::new(&request)], &mut control, flags)
         .map_err(sys::Error::of("ask", "the first process of the container"))?;

@@ -25,7 +25,7 @@ pub(in crate::nodes) fn exec(
     PipedSession::start(|streams| spawn(node, netns, command, streams))
 }
 
-/// Starts a command that nobody waits for: it is in the node's cgroup and carries the lab's label, so it ends with them.
+/// Starts a command that no latlab waits for: it is in the node's cgroup and carries the lab's label, so it ends with them.
 pub(super) fn detach(node: &Node<'_>, netns: &Path, command: &Command) -> Result<Detached, Error> {
     let directory = node.dir.join("output");
     fs::create_dir_all(&directory).map_err(sys::Error::of("make", directory.display()))?;
