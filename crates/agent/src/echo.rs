@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
-/// After this much silence it ends by itself: the latlab that started it may have been killed.
-const SILENCE: Duration = Duration::from_secs(60);
+/// After this time it ends by itself: the latlab that started it may have been killed.
+const LIFE: Duration = Duration::from_secs(600);
 
 pub fn run(port: &str) -> Result<(), String> {
     let port: u16 = port
@@ -13,12 +13,9 @@ pub fn run(port: &str) -> Result<(), String> {
         .map_err(|_| format!("`{port}` is not a port"))?;
     let failed = |what: &'static str| move |e: std::io::Error| format!("cannot {what}: {e}");
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).map_err(failed("listen"))?;
-    crate::os::end_after(SILENCE);
+    crate::os::end_after(LIFE);
     let (mut stream, _) = listener.accept().map_err(failed("accept"))?;
     drop(listener);
-    stream
-        .set_read_timeout(Some(SILENCE))
-        .map_err(failed("set a timeout"))?;
     let mut bytes = [0; 4096];
     loop {
         match stream.read(&mut bytes) {
@@ -26,6 +23,8 @@ pub fn run(port: &str) -> Result<(), String> {
             Ok(count) => stream
                 .write_all(&bytes[..count])
                 .map_err(failed("answer"))?,
+            // A dump and a restore may interrupt it.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => return Err(failed("read")(error)),
         }
     }

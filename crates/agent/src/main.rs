@@ -47,7 +47,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         run a guest's server where it sees and may do nothing else (on the host)
   terminal COLUMNS ROWS -- COMMAND...
                         run a command at a terminal; standard input brings keys and sizes
-  echo PORT             answer one connection with what it sends, for a minute
+  echo PORT             answer one connection with what it sends, for ten minutes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 

@@ -126,6 +126,13 @@ fn remove_leftover() {
     }
 }
 
+/// Words of errors that only say that there was one before.
+const CONSEQUENCES: [&str; 3] = [
+    "FAILED.",
+    "failed with -1",
+    "Could not initialize kernel features detection",
+];
+
 /// The last error of a log that says more than that all failed: `(00.1) Error (criu/sk-unix.c:351): unix: REASON`.
 fn last_error(log: &str) -> Option<String> {
     let reasons = log.lines().filter_map(|line| {
@@ -133,9 +140,8 @@ fn last_error(log: &str) -> Option<String> {
         let (_, reason) = rest.split_once("): ")?;
         Some(reason.trim())
     });
-    let said =
-        reasons.filter(|reason| !reason.ends_with("FAILED.") && !reason.contains("failed with -1"));
-    said.last().map(str::to_owned)
+    let says_more = |reason: &&str| !CONSEQUENCES.iter().any(|words| reason.contains(words));
+    reasons.filter(says_more).last().map(str::to_owned)
 }
 
 #[cfg(test)]

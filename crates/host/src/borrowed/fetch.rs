@@ -266,11 +266,11 @@ fn fetch_into(
     fs::create_dir_all(&root)
         .map_err(io_error("make directory", &root))
         .map_err(&failed)?;
-    for package in wanted(tool, archive).map_err(&failed)? {
-        let file = archive
-            .download(work, &package, progress)
-            .map_err(&failed)?;
-        unpack(&file, &package, &root, progress).map_err(&failed)?;
+    let packages = wanted(tool, archive).map_err(&failed)?;
+    let name = format!("{} with its libraries", tool.name());
+    let files = archive.download_all(work, &name, &packages, progress);
+    for (package, file) in packages.iter().zip(files.map_err(&failed)?) {
+        unpack(&file, package, &root, progress).map_err(&failed)?;
     }
     let missing = missing_libraries(tool, &root).map_err(&failed)?;
     if missing.is_empty() {

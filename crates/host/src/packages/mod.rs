@@ -74,11 +74,12 @@ impl Archive {
         command
     }
 
-    fn apt_get(&self, work: &Path, package: &str) -> Command {
+    fn apt_get(&self, work: &Path, packages: &[String]) -> Command {
         let mut command = self.command("apt-get");
-        command.current_dir(work).args(["download", "-q", package]);
-        // As root, apt would drop to a user who cannot write here; it fetches nothing else than one file,
-        // whose checksum it verifies.
+        command.current_dir(work).args(["download", "-q"]);
+        command.args(packages);
+        // As root, apt would drop to a user who cannot write here; it fetches nothing else than these files,
+        // whose checksums it verifies.
         command.args(["-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=4"]);
         command.args([
             "-o",
@@ -96,11 +97,27 @@ impl Archive {
         package: &str,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<PathBuf, Error> {
-        let mut uris = self.apt_get(work, package);
+        let files = self.download_all(work, package, &[package.to_owned()], progress)?;
+        files.into_iter().next().ok_or_else(|| Error::Failed {
+            command: format!("apt-get download {package}"),
+            detail: "it left no package".into(),
+        })
+    }
+
+    /// Downloads packages into `work`, at once: apt needs seconds to read its lists. They are called `name` on the
+    /// way. The paths of the files, in the packages' order.
+    pub fn download_all(
+        &self,
+        work: &Path,
+        name: &str,
+        packages: &[String],
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<PathBuf>, Error> {
+        let mut uris = self.apt_get(work, packages);
         uris.arg("--print-uris");
         let uris = run("apt-get", uris, &mut || ())?;
         let total_bytes = parse_size(&uris);
-        let package = package.to_owned();
+        let package = name.to_owned();
         progress(Progress::Downloading {
             package: package.clone(),
             bytes: 0,
@@ -114,20 +131,28 @@ impl Archive {
                 total_bytes,
             });
         };
-        run("apt-get", self.apt_get(work, &package), &mut report)
-            .map_err(|error| explain(error, &package))?;
-        let prefix = format!("{package}_");
-        let entries = fs::read_dir(work).map_err(io_error("list", work))?;
-        let deb = entries.flatten().find(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with(&prefix) && name.ends_with(".deb")
-        });
-        deb.map(|entry| entry.path()).ok_or_else(|| Error::Failed {
-            command: format!("apt-get download {package}"),
-            detail: "it left no package".into(),
-        })
+        run("apt-get", self.apt_get(work, packages), &mut report)
+            .map_err(|error| explain(error, name))?;
+        packages
+            .iter()
+            .map(|package| file_of(work, package))
+            .collect()
     }
+}
+
+/// The file of a package that was downloaded.
+fn file_of(work: &Path, package: &str) -> Result<PathBuf, Error> {
+    let prefix = format!("{package}_");
+    let entries = fs::read_dir(work).map_err(io_error("list", work))?;
+    let deb = entries.flatten().find(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(&prefix) && name.ends_with(".deb")
+    });
+    deb.map(|entry| entry.path()).ok_or_else(|| Error::Failed {
+        command: format!("apt-get download {package}"),
+        detail: "it left no package".into(),
+    })
 }
 
 /// Unpacks a package's file over `root`.
@@ -158,10 +183,12 @@ fn downloaded(work: &Path) -> u64 {
     size(work) + size(&work.join("partial"))
 }
 
-/// The size in the line `'URI' FILE SIZE HASH`.
+/// The sum of the sizes in lines `'URI' FILE SIZE HASH`.
 fn parse_size(uris: &str) -> Option<u64> {
-    let line = uris.lines().find(|line| line.starts_with('\''))?;
-    line.rsplit(' ').nth(1)?.parse().ok()
+    let lines = uris.lines().filter(|line| line.starts_with('\''));
+    let sizes = lines.map(|line| line.rsplit(' ').nth(1)?.parse::<u64>().ok());
+    let sizes: Vec<u64> = sizes.collect::<Option<_>>()?;
+    (!sizes.is_empty()).then(|| sizes.iter().sum())
 }
 
 /// Gives the two failures that people meet their own names.
