@@ -112,7 +112,10 @@ impl Criu<'_> {
         let said = String::from_utf8_lossy(&output.stderr);
         let reason = last_error(&String::from_utf8_lossy(&log))
             .or_else(|| said.lines().last().map(str::to_owned))
-            .unwrap_or_else(|| "it wrote no reason".to_owned());
+            .unwrap_or_else(|| match output.exit {
+                Exit::Code(code) => format!("it ended with status {code} and no reason"),
+                Exit::Signal(signal) => format!("signal {signal} ended it"),
+            });
         Err(Error::Refused { reason })
     }
 }

@@ -73,6 +73,7 @@ impl Lab {
         };
         let identity = self.identity(&running)?;
         make_empty(into)?;
+        let into = &fs::canonicalize(into).map_err(io_error(KEEP_IN, into))?;
         let driver = driver_of(&running.plan.body);
         let kept = driver.snapshot(&running, into, after);
         kept.map_err(|source| {
@@ -99,14 +100,15 @@ impl Lab {
         self.check_goes_on(node)?;
         self.claim_alone()?;
         let (index, _) = self.node(node)?;
+        let from = &fs::canonicalize(from).map_err(io_error(READ, from))?;
         let description = read(from)?;
         self.borrow_for(node, progress)?;
         let running = self.to_stop(node)?;
         let expected = self.described(&running, self.identity(&running)?);
         check(from, &description, &expected)?;
         if let Some(group) = &running.cgroup {
-            let killed = group.kill_all();
-            killed.map_err(|source| self.unusable(node, source.into()))?;
+            let ended = group.end_all();
+            ended.map_err(|source| self.unusable(node, source.into()))?;
         }
         let restored = driver_of(&running.plan.body).restore(&running, from);
         let process = restored.map_err(|source| self.unusable(node, source))?;
