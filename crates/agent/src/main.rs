@@ -9,6 +9,7 @@ mod boot;
 mod cards;
 mod clock;
 mod confine;
+mod echo;
 mod files;
 mod identity;
 mod image;
@@ -26,6 +27,7 @@ mod session;
 mod step;
 mod terminal;
 mod within;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         run a guest's server where it sees and may do nothing else (on the host)
   terminal COLUMNS ROWS -- COMMAND...
                         run a command at a terminal; standard input brings keys and sizes
+  echo PORT             answer one connection with what it sends, for ten minutes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
 
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
                 Err(error) => Err(error),
             }
         }
+        ["echo", port] => echo::run(port),
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };

@@ -25,6 +25,27 @@ pub fn die_with_this_one(command: &mut Command) {
     }
 }
 
+/// Makes what this command starts the leader of a session, and the kernel's choice like others when memory runs out.
+pub fn in_a_session(command: &mut Command) {
+    // SAFETY: system calls on static strings that allocate nothing, between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::setsid()?;
+            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
+            let score = rustix::fs::open(
+                c"/proc/self/oom_score_adj",
+                flags,
+                rustix::fs::Mode::empty(),
+            );
+            if let Ok(score) = score {
+                // A kernel that refuses leaves it as hard to kill as the node's first process.
+                let _ = rustix::io::write(&score, b"0");
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Makes what this command starts the leader of a session at the terminal that is its standard input.
 pub fn at_its_terminal(command: &mut Command) {
     // SAFETY: two system calls that allocate nothing, between fork and exec; descriptor 0 is open then.
@@ -82,6 +103,38 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
         }
         Ok(OwnedFd::from_raw_fd(fd))
     }
+}
+
+/// Keeps a descriptor open under this number for as long as this process lives, and no longer.
+pub fn keep_as(fd: OwnedFd, number: RawFd) -> io::Result<()> {
+    if fd.as_raw_fd() == number {
+        std::mem::forget(fd);
+        return Ok(());
+    }
+    // SAFETY: plain numbers. Whatever had that number is nothing of ours: all that this process has open is owned by
+    // values that the caller made before, at the lowest numbers.
+    match unsafe { libc::dup3(fd.as_raw_fd(), number, libc::O_CLOEXEC) } {
+        kept if kept == number => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Has the kernel end this process after a time (alarm(2)).
+pub fn end_after(time: std::time::Duration) {
+    let seconds = libc::c_uint::try_from(time.as_secs()).unwrap_or(libc::c_uint::MAX);
+    // SAFETY: sets a timer of this process, whose signal ends it.
+    unsafe { libc::alarm(seconds) };
+}
+
+/// Replaces the three standard streams.
+pub fn replace_streams(by: BorrowedFd<'_>) -> io::Result<()> {
+    for stream in 0..3 {
+        // SAFETY: replaces numbers that std owns, and that stay open.
+        if unsafe { libc::dup2(by.as_raw_fd(), stream) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Executes a program, its path being the first of `arguments`, in the place of this process; returns

@@ -1,7 +1,11 @@
-//! A container's first process: reports that it runs, reaps orphans, and forwards termination signals.
+//! A container's first process: reports that it runs, starts commands for the host, reaps orphans, and forwards
+//! termination signals.
 //!
-//! The process sleeps unless a child ends, because it runs on the measured CPUs. It needs no shell and no library of the
-//! image, so any directory can be a container's root.
+//! The process sleeps unless a child ends or the host asks for something, because it runs on the measured CPUs. It needs
+//! no shell and no library of the image, so any directory can be a container's root.
+//!
+//! Commands that it starts are below it, and only such processes can be kept by a checkpoint: CRIU takes the first process with its
+//! descendants. For the same reason it leads a session, and has nothing of the host open.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +15,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, wait};
 
-use crate::os;
+use crate::{os, workload};
 
 /// The descriptor on which the host waits for a byte.
 const READY_FD: i32 = 3;
@@ -29,6 +33,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// Runs until SIGTERM; then asks every process of the container to end, and returns when none is
 /// left. The kernel ends those that do not, when this process is killed.
 pub fn run() -> Result<(), String> {
+    // Without a waiting parent, for example when run by hand, there is no descriptor.
+    let ready = os::inherited(READY_FD);
     // Nothing of the container runs yet, so nothing runs without the filter. Whatever has that number later is none.
     if let Ok(filter) = os::inherited(FILTER_FD) {
         let read = |mut file: File| {
@@ -39,23 +45,41 @@ pub fn run() -> Result<(), String> {
             .and_then(|bytes| os::install_filter(&bytes))
             .map_err(|e| format!("cannot install the seccomp filter ({WITHOUT}): {e}"))?;
     }
+    // Refused to who leads one already.
+    let _ = rustix::process::setsid();
     let signals = os::signals(&[libc::SIGCHLD, libc::SIGTERM]);
     let signals = signals.map_err(|e| format!("cannot receive signals: {e}"))?;
-    // Without a waiting parent, for example when run by hand, there is no descriptor.
-    if let Ok(ready) = os::inherited(READY_FD) {
+    let requests = workload::socket()
+        .map_err(|e| format!("cannot make a pair of sockets for the host's requests: {e}"))?;
+    if let Ok(ready) = ready {
         rustix::io::write(&ready, b"1").map_err(|e| format!("cannot report to the host: {e}"))?;
+        // Its words went to a file of the host's until here.
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.map_err(|e| format!("cannot open /dev/null: {e}"))?;
+        os::replace_streams(null.as_fd()).map_err(|e| format!("cannot let go of its log: {e}"))?;
     }
+    serve(&signals, &requests)
+}
+
+/// Waits for signals and requests until SIGTERM and the end of all others.
+fn serve(signals: &OwnedFd, requests: &OwnedFd) -> Result<(), String> {
     let mut ending = false;
     loop {
         let timeout = ending
             .then(|| Timespec::try_from(CHECK_INTERVAL))
             .and_then(Result::ok);
-        let mut readable = [PollFd::new(&signals, PollFlags::IN)];
+        let waited = [Some(signals), Some(requests).filter(|_| !ending)];
+        let waited = waited.into_iter().flatten();
+        let mut readable: Vec<_> = waited.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         match poll(&mut readable, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(format!("cannot wait for signals: {e}")),
         }
-        if term_received(&signals).map_err(|e| format!("cannot read signals: {e}"))? && !ending {
+        let asked = readable.get(1).is_some_and(|fd| !fd.revents().is_empty());
+        if asked {
+            workload::answer(requests);
+        }
+        if term_received(signals).map_err(|e| format!("cannot read signals: {e}"))? && !ending {
             ending = true;
             os::signal_all(libc::SIGTERM);
         }

@@ -170,7 +170,9 @@ pub struct Inspect {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: latlab exec pair server -- ip address")]
+#[command(
+    after_help = "Examples: latlab exec pair server -- ip address\n          latlab exec --detach pair server -- iperf3 -s"
+)]
 pub struct Exec {
     /// Name of the lab.
     pub lab: String,
@@ -185,6 +187,9 @@ pub struct Exec {
     /// Give the command this terminal: for editors, shells and other interactive programs.
     #[arg(long, short)]
     pub tty: bool,
+    /// Do not wait: print the command's pid inside and the file that takes its output. It ends with its node.
+    #[arg(long, conflicts_with = "tty")]
+    pub detach: bool,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true)]
     pub command: Vec<String>,
@@ -209,28 +214,37 @@ pub struct Pause {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: latlab snapshot pair server --to before\n\n\
-                  A VM can be saved if it has `root: disk`.")]
+#[command(after_help = "\
+Example: latlab snapshot pair server --to /var/tmp/server
+
+A VM can be saved if it has `root: disk`. A container is saved by CRIU (4.2 or later, fetched when it is not here); \
+what `latlab exec --detach` started is saved, other commands must have ended, and its files stay in the lab. The \
+directory holds the node's memory: root's alone.")]
 pub struct Snapshot {
     /// Name of the lab.
     pub lab: String,
     /// Name of the node.
     pub node: String,
-    /// Directory that is made for it; only root may read it, because it holds the node's memory.
+    /// Directory, which is empty or not there yet.
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
+    /// End a container where it was saved; its connections wait for `restore`.
+    #[arg(long)]
+    pub stop: bool,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: latlab restore pair server --from before\n\n\
-                  The lab must be up, with the same fields. What runs of the node ends; it goes on as it was when \
-                  it was saved.")]
+#[command(after_help = "\
+Example: latlab restore pair server --from /var/tmp/server
+
+The lab must be up, with the same fields; a container goes on in the deployment that it was saved in only. What runs of \
+the node ends; it goes on as it was when it was saved.")]
 pub struct Restore {
     /// Name of the lab.
     pub lab: String,
     /// Name of the node.
     pub node: String,
-    /// Directory that `latlab snapshot` made.
+    /// Directory that `latlab snapshot` filled.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
 }

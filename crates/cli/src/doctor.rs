@@ -11,6 +11,7 @@ use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use latlab_host::borrowed::{self, Tool};
 use latlab_host::dirs::Dirs;
 use latlab_host::facts::catalogue::{ENTRIES, Entry, Group};
 use latlab_host::facts::tools::TOOLS;
@@ -19,7 +20,7 @@ use latlab_host::lab;
 use latlab_model::facts::{Cache, Capability, Facts, Machine, Readiness, Storage};
 use latlab_model::units::Bytes;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 const WIDTH: usize = 100;
 
@@ -36,6 +37,9 @@ pub struct DoctorArgs {
     /// Repeat the cached checks: KVM, which takes seconds, and tools' versions.
     #[arg(long)]
     refresh: bool,
+    /// First fetch this program into the cache, if none here is new enough: criu, qemu (repeatable).
+    #[arg(long, value_name = "PROGRAM", value_parser = ["criu", "qemu"])]
+    fetch: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -50,6 +54,15 @@ enum Format {
 pub fn run(args: &DoctorArgs) -> Outcome {
     let mut options = ReadOptions::everything(lab::cpus_in_use(&Dirs::from_env()));
     options.refresh = args.refresh;
+    for tool in args.fetch.iter().filter_map(|name| Tool::named(name)) {
+        let cache = options.dirs.cache();
+        let found = borrowed::get(tool, cache, &mut crate::downloads::told());
+        let found = found.map_err(|error| {
+            let hint = error.hint();
+            Failure::new(error.to_string(), hint)
+        })?;
+        eprintln!("{} is here: {}", tool.name(), found.origin);
+    }
     if facts::fetches_kernel(&options) {
         eprintln!("fetching a guest kernel to prove KVM with (about 70 MB, once)");
     }

@@ -1,5 +1,7 @@
 //! `latlab exec`: a command inside a node, on pipes or at the person's terminal.
 
+use std::process::ExitCode;
+
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::Lab;
 use latlab_host::nodes::session::Command;
@@ -22,6 +24,12 @@ pub fn run(args: &Exec) -> Outcome {
             ));
         };
         command.env.insert(name.into(), value.into());
+    }
+    if args.detach {
+        let started = lab.detach(&args.node, &command).map_err(pipes::not_run)?;
+        println!("pid {}", started.pid);
+        println!("output {}", started.output.display());
+        return Ok(ExitCode::SUCCESS);
     }
     if args.tty {
         return terminal::run(&lab, &args.node, &command);

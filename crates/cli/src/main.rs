@@ -12,6 +12,7 @@ mod compare;
 mod deploy;
 mod destroy;
 mod doctor;
+mod downloads;
 mod exec;
 mod explain;
 mod failure;

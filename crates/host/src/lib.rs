@@ -1,5 +1,6 @@
 //! The only crate that changes the machine: nodes, links, images, journal and undo.
 
+pub mod borrowed;
 pub mod cgroup;
 pub mod dirs;
 pub mod facts;
@@ -8,6 +9,7 @@ pub mod journal;
 pub mod lab;
 pub mod links;
 pub mod nodes;
+pub mod packages;
 pub mod programs;
 mod sync;
 pub mod sys;

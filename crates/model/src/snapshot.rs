@@ -17,8 +17,9 @@ pub struct Snapshot {
     /// The machine that the node ran on, in words: it goes on only where they are the same.
     pub machine: String,
     pub files: Vec<SavedFile>,
-    /// How long the node stood still to be saved, in nanoseconds.
-    pub stopped_ns: u64,
+    /// How long the node stood still to be saved, in nanoseconds, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_ns: Option<u64>,
 }
 
 /// A file beside the description.

@@ -12,3 +12,4 @@ pub mod probe;
 pub mod samples;
 pub mod terminal;
 pub mod trace;
+pub mod workload;

@@ -153,6 +153,15 @@ impl NodeCgroup {
         kill_listed(dir)
     }
 
+    /// Ends all processes of a group that goes on to be used. Once a group was killed in one step (`cgroup.kill`), the
+    /// kernel kills also what is born in it later: seen on Linux 6.18, with `CLONE_INTO_CGROUP` from outside.
+    pub fn end_all(&self) -> Result<(), Error> {
+        match self.tracker() {
+            Some(dir) if dir.exists() => kill_listed(dir),
+            _ => Ok(()),
+        }
+    }
+
     /// Stops all processes of the group where they are, until [`NodeCgroup::thaw`]; those that enter it later, too.
     /// Returns when none runs any more. Fails where the kernel cannot freeze the group, or not in time.
     pub fn freeze(&self) -> Result<(), Error> {

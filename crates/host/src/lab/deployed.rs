@@ -18,7 +18,7 @@ use super::state::{read_state, state_of};
 use crate::cgroup::{Cgroups, CpuUsage, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
-use crate::nodes::session::{self, Command, Session};
+use crate::nodes::session::{self, Command, Detached, Session};
 use crate::nodes::vm::channels::Channels;
 use crate::nodes::vm::clock::ClockOffset;
 use crate::nodes::{Node, driver_of};
@@ -153,6 +153,25 @@ impl Lab {
     /// Starts a command inside a node, whatever its kind. Fails when the lab has no such node, the node is not
     /// reachable, or it has no such program.
     pub fn start(&self, node: &str, command: &Command) -> Result<Box<dyn Session>, Error> {
+        self.command(node, command, |running, command| {
+            driver_of(&running.plan.body).exec(running, command)
+        })
+    }
+
+    /// Starts a command inside a node that runs until it ends or its node does, not only as long as this latlab. Fails as
+    /// [`start`](Self::start) does, and for kinds of nodes that cannot.
+    pub fn detach(&self, node: &str, command: &Command) -> Result<Detached, Error> {
+        self.command(node, command, |running, command| {
+            driver_of(&running.plan.body).detach(running, command)
+        })
+    }
+
+    fn command<T>(
+        &self,
+        node: &str,
+        command: &Command,
+        start: impl FnOnce(&Node<'_>, &Command) -> Result<T, session::Error>,
+    ) -> Result<T, Error> {
         let (_, plan) = self.node(node)?;
         self.check_goes_on(node)?;
         // Processes in a guest end with the guest.
@@ -172,9 +191,7 @@ impl Lab {
         if !plan.kind().is_guest() {
             running.cgroup = self.group(plan)?;
         }
-        driver_of(&plan.body)
-            .exec(&running, &command)
-            .map_err(|source| self.unusable(node, source))
+        start(&running, &command).map_err(|source| self.unusable(node, source))
     }
 
     /// A node as its driver sees it, without its cgroup.
@@ -189,6 +206,7 @@ impl Lab {
             hosts: self.dirs.hosts(&self.state.lab).join(node),
             labs: self.dirs.run_root(),
             agent: &self.agent,
+            cache: self.dirs.cache(),
             process: self.process(index),
             cgroup: None,
             channels: &self.channels,

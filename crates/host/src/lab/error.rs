@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
 use crate::nodes::vm::{self, BOOT_VARIABLE};
-use crate::{cgroup, images, journal, links, sys};
+use crate::{borrowed, cgroup, images, journal, links, sys};
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +92,15 @@ pub enum Error {
         path: PathBuf,
         source: io::Error,
     },
-    /// A directory that no node can be saved into, or restored from.
-    #[error("snapshot {}: {reason}", dir.display())]
-    Snapshot { dir: PathBuf, reason: String },
+    /// A directory that a node can be neither saved in nor restored from.
+    #[error("cannot {action} {}: {reason}", path.display())]
+    Snapshot {
+        action: &'static str,
+        path: PathBuf,
+        reason: String,
+    },
+    #[error(transparent)]
+    Borrowed(#[from] borrowed::Error),
     #[error("lab `{lab}` is not wholly removed: {}", .causes.join("; "))]
     Remains { lab: String, causes: Vec<String> },
 }
@@ -142,10 +148,14 @@ impl Error {
             Error::Command { node, .. } => {
                 format!("deploy with --keep and look inside: `latlab exec LAB {node} -- sh`")
             }
-            Error::Remains { lab, .. } => format!("run `latlab destroy {lab}` again"),
+            Error::Snapshot {
+                action: SAVE_IN, ..
+            } => "name a directory that is empty, or that is not there yet".into(),
             Error::Snapshot { .. } => {
-                "`latlab snapshot LAB NODE --to DIR` makes one; nothing was changed".into()
+                "name a directory that `latlab snapshot` filled from this node".into()
             }
+            Error::Borrowed(error) => error.hint(),
+            Error::Remains { lab, .. } => format!("run `latlab destroy {lab}` again"),
             Error::Links(links) => links.hint(),
             Error::Io { source, .. } => io_hint(source),
             Error::Sys(error) => io_hint(&error.source),
@@ -180,6 +190,9 @@ impl Error {
         }
     }
 }
+
+/// The action on a directory that a snapshot goes to.
+pub(super) const SAVE_IN: &str = "save a node in";
 
 /// For what this machine may simply not have.
 const DOCTOR: &str = "`latlab doctor` says what this machine lacks";
@@ -259,7 +272,7 @@ fn session_hint(error: &session::Error) -> Option<String> {
             Some("build with `cargo build --release`, or set LATLAB_AGENT to its path".into())
         }
         session::Error::Cgroup(error) => hint_or_cause(None, error),
-        session::Error::Container(error) => hint_or_cause(None, error),
+        session::Error::Container(error) => error.hint().or_else(|| hint_or_cause(None, error)),
         session::Error::Channel(error) => hint_or_cause(None, error),
         session::Error::Clock(error) => hint_or_cause(None, error),
         session::Error::Image(_) | session::Error::Other(_) => None,

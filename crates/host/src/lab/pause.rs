@@ -66,7 +66,7 @@ impl Lab {
     }
 
     /// The node with its cgroup, which a native one gets with its first command or pause.
-    fn to_stop(&self, node: &str) -> Result<Node<'_>, Error> {
+    pub(super) fn to_stop(&self, node: &str) -> Result<Node<'_>, Error> {
         let mut running = self.running(node)?;
         let kind = running.plan.kind();
         if kind.is_host() {

@@ -1,11 +1,17 @@
 //! Saved nodes: a node's whole state in a directory, and the same node going on from there.
 //!
-//! Such a directory holds whatever the node's memory held, so only root may read it. It is whole or not there:
-//! the description is written last, and names the length and digest of each file.
+//! ```text
+//! DIR                   mode 0700
+//! DIR/snapshot.json     the description; written last, so a directory without it is none
+//! DIR/...               the kind's own files, with the lengths and digests that snapshot.json says
+//! ```
+//!
+//! Such a directory holds whatever the node's memory held, so only root may read it. Whatever does not match is refused
+//! before anything is changed.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,46 +22,64 @@ use latlab_model::units::Bytes;
 use sha2::{Digest, Sha256};
 
 use super::deployed::Lab;
-use super::error::Error;
+use super::error::{Error, SAVE_IN};
 use super::options::Step;
 use super::{machine, tune};
+use crate::borrowed;
 use crate::images::Covers;
 use crate::links;
+use crate::nodes::session::After;
 use crate::nodes::{Preparation, Saved, Start, driver_of};
+use crate::packages::Progress;
 use crate::sys::file::write_atomically;
 
+const READ: &str = "restore a node from";
 const DESCRIPTION: &str = "snapshot.json";
 
 impl Lab {
-    /// Saves a node into a new directory; it goes on afterwards. Returns how long it stood still. Fails when a node of
-    /// its kind cannot be saved, or the directory is there; nothing of it is left then.
-    pub fn snapshot(&self, node: &str, into: &Path) -> Result<Duration, Error> {
-        let _shared = self.share()?;
-        let running = self.running(node)?;
-        let io = |action: &'static str| {
-            let path = into.to_path_buf();
-            move |source| Error::Io {
-                action,
-                path,
-                source,
-            }
-        };
-        let made = DirBuilder::new().mode(0o700).create(into);
-        made.map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => refused(into, "it exists; name a new directory"),
-            _ => io("make")(source),
-        })?;
+    /// Saves a node into a directory that is empty or not there yet. It goes on afterwards, or ends there if it is to.
+    /// Returns how long it stood still, where that is known. Fails when a node of its kind cannot be saved; nothing of
+    /// it is left then.
+    pub fn snapshot(
+        &self,
+        node: &str,
+        into: &Path,
+        ends: bool,
+        progress: &dyn Fn(&Step<'_>),
+    ) -> Result<Option<Duration>, Error> {
+        let (_, plan) = self.node(node)?;
+        if !plan.kind().is_guest() {
+            self.check_goes_on(node)?;
+        }
+        let _alone = self.claim_alone()?;
+        self.borrow_for(plan, progress)?;
+        let mut running = self.running(node)?;
+        if plan.kind().properties().has_process {
+            running.cgroup = Some(self.cgroup(plan)?);
+        }
+        make_empty(into)?;
+        let into = &fs::canonicalize(into).map_err(io_error(SAVE_IN, into))?;
+        let after = if ends { After::Ends } else { After::GoesOn };
         let save = || {
-            check_room(running.plan, into)?;
-            let saved = driver_of(&running.plan.body).snapshot(&running, into);
+            check_room(plan, into)?;
+            let saved = driver_of(&plan.body).snapshot(&running, into, after);
             let saved = saved.map_err(|source| self.unusable(node, source))?;
-            self.describe(running.plan, &saved, into)?;
+            self.describe(plan, &saved, into)?;
             Ok(saved.stopped)
         };
         save().inspect_err(|_| {
-            // The error that brings us here is the one to report.
+            // Without its description this is no snapshot, and it may hold a node's memory.
             let _ = fs::remove_dir_all(into);
         })
+    }
+
+    /// Fetches the program that saves and restores a node, where it needs one.
+    fn borrow_for(&self, node: &NodePlan, progress: &dyn Fn(&Step<'_>)) -> Result<(), Error> {
+        if let Some(tool) = driver_of(&node.body).borrows() {
+            let mut told = |fetched: Progress| progress(&Step::Preparing(&fetched.to_string()));
+            borrowed::get(tool, self.dirs.cache(), &mut told)?;
+        }
+        Ok(())
     }
 
     fn describe(&self, node: &NodePlan, saved: &Saved, into: &Path) -> Result<(), Error> {
@@ -68,7 +92,7 @@ impl Lab {
             saved: machine::now(),
             machine: saved.machine.clone(),
             files: files.collect::<Result<_, _>>()?,
-            stopped_ns: saved.stopped.as_nanos() as u64,
+            stopped_ns: saved.stopped.map(|stopped| stopped.as_nanos() as u64),
         };
         let text = serde_json::to_vec_pretty(&snapshot).expect("a description is plain data");
         Ok(write_atomically(&into.join(DESCRIPTION), &text, 0o600)?)
@@ -82,10 +106,15 @@ impl Lab {
         from: &Path,
         progress: &dyn Fn(&Step<'_>),
     ) -> Result<(), Error> {
-        let saved = read(from)?;
         let (index, plan) = self.node(node)?;
-        check_same(&self.state.lab, plan, &saved, from)?;
+        if !plan.kind().is_guest() {
+            self.check_goes_on(node)?;
+        }
         let _alone = self.claim_alone()?;
+        let from = &fs::canonicalize(from).map_err(io_error(READ, from))?;
+        let saved = read(from)?;
+        check_same(&self.state.lab, plan, &saved, from)?;
+        self.borrow_for(plan, progress)?;
         let failed = |source| self.unusable(node, source);
         let told = |text: &str| progress(&Step::Preparing(text));
         let base = self.base();
@@ -94,7 +123,11 @@ impl Lab {
             .prepare(plan, &mut preparation)
             .map_err(failed)?;
         let Some(prepared) = prepared else {
-            return Err(refused(from, "it is of a node that has nothing to restore"));
+            return Err(refused(
+                READ,
+                from,
+                "it is of a node that has nothing to restore",
+            ));
         };
         let run = self.dirs.run(&self.state.lab);
         let start = Start {
@@ -113,9 +146,10 @@ impl Lab {
 
 /// Reads a description and compares all that it names with what is there.
 fn read(from: &Path) -> Result<Snapshot, Error> {
+    check_private(READ, from)?;
     let path = from.join(DESCRIPTION);
     let text = fs::read(&path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => refused(from, "it holds no saved node, or a part of one"),
+        io::ErrorKind::NotFound => refused(READ, from, "it holds no saved node, or a part of one"),
         _ => Error::Io {
             action: "read",
             path: path.clone(),
@@ -125,12 +159,19 @@ fn read(from: &Path) -> Result<Snapshot, Error> {
     let saved: Snapshot = serde_json::from_slice(&text)
         .ok()
         .filter(|saved: &Snapshot| saved.format == Snapshot::FORMAT)
-        .ok_or_else(|| refused(from, "another version of latlab wrote it, or it is damaged"))?;
+        .ok_or_else(|| {
+            refused(
+                READ,
+                from,
+                "another version of latlab wrote it, or it is damaged",
+            )
+        })?;
     for file in &saved.files {
         // A name that leads elsewhere is not one of ours.
         let is_plain = Path::new(&file.name).file_name() == Some(file.name.as_ref());
         if !is_plain || saved_file(from, &file.name)? != *file {
             return Err(refused(
+                READ,
                 from,
                 &format!("its file `{}` is not what was saved", file.name),
             ));
@@ -145,6 +186,7 @@ fn check_same(lab: &str, node: &NodePlan, saved: &Snapshot, from: &Path) -> Resu
     }
     let Snapshot { lab, node, .. } = saved;
     Err(refused(
+        READ,
         from,
         &format!("it holds node `{node}` of lab `{lab}`"),
     ))
@@ -164,7 +206,7 @@ fn check_room(node: &NodePlan, into: &Path) -> Result<(), Error> {
     let memory = node.memory.unwrap_or(VM_MEMORY);
     if free < memory {
         let reason = format!("its memory may need {memory}, and {free} are free there");
-        return Err(refused(into, &reason));
+        return Err(refused(SAVE_IN, into, &reason));
     }
     Ok(())
 }
@@ -199,11 +241,44 @@ fn saved_file(dir: &Path, name: &str) -> Result<SavedFile, Error> {
     })
 }
 
-fn refused(dir: &Path, reason: &str) -> Error {
+fn make_empty(into: &Path) -> Result<(), Error> {
+    match DirBuilder::new().mode(0o700).create(into) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(io_error(SAVE_IN, into)(error));
+        }
+        Err(_) => check_private(SAVE_IN, into)?,
+    }
+    let mut entries = fs::read_dir(into).map_err(io_error(SAVE_IN, into))?;
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(refused(SAVE_IN, into, "it is not empty")),
+    }
+}
+
+/// Memory of a node is to be seen by root only, and what is restored runs with the rights it says.
+fn check_private(action: &'static str, path: &Path) -> Result<(), Error> {
+    let found = fs::symlink_metadata(path).map_err(io_error(action, path))?;
+    if !found.is_dir() {
+        return Err(refused(action, path, "it is not a directory"));
+    }
+    if found.uid() != 0 || found.mode() & 0o077 != 0 {
+        let reason = "it is not root's alone (mode 0700)";
+        return Err(refused(action, path, reason));
+    }
+    Ok(())
+}
+
+fn refused(action: &'static str, path: &Path, reason: &str) -> Error {
     Error::Snapshot {
-        dir: dir.to_path_buf(),
+        action,
+        path: path.to_owned(),
         reason: reason.to_owned(),
     }
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
+    move |source| refused(action, path, &source.to_string())
 }
 
 #[cfg(test)]
@@ -212,7 +287,7 @@ mod tests {
 
     fn saved(name: &str) -> std::path::PathBuf {
         let dir = std::env::temp_dir().join(format!("latlab-saved-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        DirBuilder::new().mode(0o700).create(&dir).unwrap();
         fs::write(dir.join("state"), "memory").unwrap();
         let snapshot = Snapshot {
             format: Snapshot::FORMAT.into(),
@@ -222,7 +297,7 @@ mod tests {
             saved: "2026-01-01T00:00:00Z".into(),
             machine: "m".into(),
             files: vec![saved_file(&dir, "state").unwrap()],
-            stopped_ns: 1,
+            stopped_ns: Some(1),
         };
         let text = serde_json::to_string(&snapshot).unwrap();
         fs::write(dir.join(DESCRIPTION), text).unwrap();

@@ -7,10 +7,11 @@ use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
 
 use super::preparation::Preparation;
-use super::session::{Command, Error, Session};
+use super::session::{After, Command, Detached, Error, Session};
 use super::vm::channel::Channel;
 use super::vm::channels::Channels;
 use super::vm::clock::ClockOffset;
+use crate::borrowed::Tool;
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::{Covers, RootView};
 use crate::links::NicBackend;
@@ -34,6 +35,12 @@ pub(crate) trait Driver {
     /// Starts a command inside.
     fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error>;
 
+    /// Starts a command that no latlab waits for.
+    fn detach(&self, _node: &Node<'_>, _command: &Command) -> Result<Detached, Error> {
+        let reason = "commands on their own run in containers and native nodes only";
+        Err(Error::Other(reason.into()))
+    }
+
     /// The agent's path inside, `agent` being its path on the host.
     fn agent(&self, agent: &Path) -> String {
         agent.display().to_string()
@@ -55,8 +62,13 @@ pub(crate) trait Driver {
         }
     }
 
-    /// Saves all of its state into an empty directory; it goes on afterwards.
-    fn snapshot(&self, _node: &Node<'_>, _into: &Path) -> Result<Saved, Error> {
+    /// The program that saving and restoring it need beyond those of the machine.
+    fn borrows(&self) -> Option<Tool> {
+        None
+    }
+
+    /// Saves all of its state into an empty directory that only root enters.
+    fn snapshot(&self, _node: &Node<'_>, _into: &Path, _after: After) -> Result<Saved, Error> {
         Err(Error::Other(UNSAVED.into()))
     }
 
@@ -81,9 +93,9 @@ pub(crate) struct Saved {
     /// The machine that it ran on, in words.
     pub machine: String,
     /// Names of the files that hold it.
-    pub files: Vec<&'static str>,
-    /// How long it stood still.
-    pub stopped: Duration,
+    pub files: Vec<String>,
+    /// How long it stood still, where that is known.
+    pub stopped: Option<Duration>,
 }
 
 /// The part of a move that is the network's: it follows the node.
@@ -180,6 +192,8 @@ pub(crate) struct Node<'a> {
     pub labs: &'a Path,
     /// The agent's binary on the host.
     pub agent: &'a Path,
+    /// Where borrowed programs and verdicts are.
+    pub cache: &'a Path,
     /// Its process, once started.
     pub process: Option<ProcessId>,
     /// Its cgroup, where there is one.

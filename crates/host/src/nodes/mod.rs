@@ -20,6 +20,7 @@ mod drivers;
 mod error;
 mod host;
 mod native;
+mod output;
 pub mod piped;
 mod preparation;
 pub mod session;

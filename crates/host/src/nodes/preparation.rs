@@ -103,14 +103,7 @@ impl<'a> Preparation<'a> {
         if let Some(kernel) = self.kernels.get(&key) {
             return Ok(kernel.clone());
         }
-        let mut told = |progress: Progress| {
-            let text = match &progress {
-                Progress::Downloading { package, .. } => format!("downloading {package}"),
-                Progress::Unpacking { package } => format!("unpacking {package}"),
-                Progress::Extracting { path } => format!("extracting {}", path.display()),
-            };
-            (self.progress)(&text);
-        };
+        let mut told = |progress: Progress| (self.progress)(&progress.to_string());
         let kernel = kernel::resolve(name, &self.cache.join("kernels"), &mut told)?;
         let initramfs = initramfs::prepare(self.agent, &kernel, root, self.cache)?;
         let both = (kernel, initramfs);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use super::error::{Error, NotStarted};
@@ -28,6 +29,23 @@ impl Command {
     pub fn shell(line: &str) -> Command {
         Command::new(["/bin/sh", "-c", line])
     }
+}
+
+/// The fate of a node that was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    GoesOn,
+    /// The node ends, and no moment passes between its snapshot and its end.
+    Ends,
+}
+
+/// A command that no latlab waits for; it ends with its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detached {
+    /// Its number as the node sees it.
+    pub pid: u32,
+    /// The file on the host that takes its standard output and standard error.
+    pub output: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -46,6 +46,7 @@ pub struct Spawn<'a> {
     netns: Option<BorrowedFd<'a>>,
     root: Option<Root<'a>>,
     cgroup: Option<&'a CgroupEntry>,
+    cgroup_namespace: bool,
     descriptors: Vec<(BorrowedFd<'a>, RawFd)>,
     executable: Executable<'a>,
     confinement: Confinement<'a>,
@@ -74,6 +75,7 @@ impl<'a> Spawn<'a> {
             netns: None,
             root: None,
             cgroup: None,
+            cgroup_namespace: false,
             descriptors: Vec::new(),
             executable: Executable::Path,
             confinement: Confinement::default(),
@@ -138,6 +140,12 @@ impl<'a> Spawn<'a> {
 
     pub fn cgroup(mut self, cgroup: &'a CgroupEntry) -> Self {
         self.cgroup = Some(cgroup);
+        self
+    }
+
+    /// Gives it a cgroup namespace of its own, of which its cgroups are the roots (cgroup_namespaces(7)).
+    pub fn cgroup_namespace(mut self) -> Self {
+        self.cgroup_namespace = true;
         self
     }
 
@@ -277,6 +285,7 @@ impl<'a> Spawn<'a> {
             netns: self.netns,
             root: self.root,
             cgroup: self.cgroup,
+            cgroup_namespace: self.cgroup_namespace,
             floor: report_at + 1,
             moves,
             report: report.as_raw_fd(),

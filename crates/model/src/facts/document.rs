@@ -58,6 +58,8 @@ impl Facts {
     /// Namespaces of every kind a node needs.
     pub const NAMESPACES: &'static str = "namespaces";
     pub const OVERLAYFS: &'static str = "overlayfs";
+    /// Dump and restore of processes with open connections.
+    pub const CRIU: &'static str = "criu";
     pub const CGROUP_CPU: &'static str = "cgroup-cpu";
     pub const CGROUP_MEMORY: &'static str = "cgroup-memory";
     pub const CGROUP_CPUSET: &'static str = "cgroup-cpuset";

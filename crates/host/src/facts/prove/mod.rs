@@ -9,6 +9,7 @@
 //! will meet it again, and "needs root to prove" for other users.
 
 mod control;
+mod criu;
 mod devices;
 mod files;
 mod kernel;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use latlab_model::facts::Facts;
 
 use super::report::{Outcome, Report};
-use super::{control, devices, files, kernel, kvm, links};
+use super::{control, criu, devices, files, kernel, kvm, links};
 use crate::facts::options::ReadOptions;
 
 /// How long a proof may take. They take milliseconds; but the first may load modules, one after the
@@ -16,6 +16,9 @@ use crate::facts::options::ReadOptions;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the boot of a guest may take, with the fetching of its kernel over a slow line.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long a dump and a restore may take, with the waits of their own for a network that does not answer.
+const CRIU_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One thread's worth of trials.
 struct Proof {
@@ -41,6 +44,10 @@ const PROOFS: &[Proof] = &[
     proof(&[Facts::MASQUERADE], links::masquerade),
     proof(control::COVERS, control::run),
     proof(&[Facts::OVERLAYFS], files::run),
+    Proof {
+        timeout: CRIU_TIMEOUT,
+        ..proof(&[Facts::CRIU], criu::run)
+    },
     proof(&[Facts::NAMESPACES], kernel::namespaces),
     proof(kernel::BPF, kernel::bpf),
     proof(&[Facts::VHOST_NET], devices::run),

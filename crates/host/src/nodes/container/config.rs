@@ -22,6 +22,9 @@ use crate::sys::{devices, mount};
 
 pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
 
+/// Where outputs of commands are that the first process started.
+pub(super) const OUTPUT_INSIDE: &str = "/run/latlab/output";
+
 /// Where programs are looked for when neither the image nor the lab says.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -91,6 +94,8 @@ pub(super) struct Input<'a> {
     pub bound: &'a [PathBuf],
     pub netns: &'a Path,
     pub agent: &'a Path,
+    /// The directory of the commands' outputs.
+    pub output: &'a Path,
     /// A prepared view of the node's own cgroups.
     pub cgroup_view: Option<&'a Path>,
     pub binds: &'a [Bind],
@@ -443,6 +448,8 @@ fn mounts(input: &Input<'_>, uncovered: &[&PathBuf]) -> Vec<Mount> {
     }
     let options = "bind,nosuid,nodev,ro";
     mounts.push(mount(AGENT_INSIDE, "bind", input.agent, options));
+    let options = "bind,nosuid,nodev,noexec";
+    mounts.push(mount(OUTPUT_INSIDE, "bind", input.output, options));
     let recursive = mount::has_recursive_attributes();
     for bind in input.binds {
         mounts.push(bound(bind, recursive));
@@ -501,6 +508,7 @@ mod tests {
             bound: &[PathBuf::from("/usr")],
             netns: Path::new("/lab/netns/server"),
             agent: Path::new("/opt/agent"),
+            output: Path::new("/lab/output"),
             cgroup_view: Some(Path::new("/lab/cgroup")),
             binds: &binds,
             env: &env,

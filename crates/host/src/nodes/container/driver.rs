@@ -5,16 +5,19 @@ use std::path::Path;
 use latlab_model::kinds::{Bind, Devices};
 use latlab_model::plan::{ContainerPlan, NodePlan};
 
+use super::checkpoint;
 use super::config::AGENT_INSIDE;
 use super::error::Error as ContainerError;
 use super::handle::{Container, ContainerConfig};
 use super::start;
-use crate::cgroup::Limits;
+use crate::borrowed::{Borrowed, Tool};
+use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
-use crate::nodes::driver::{Driver, Node, Prepared, Start};
+use crate::nodes::driver::{Driver, Node, Prepared, Saved, Start};
 use crate::nodes::preparation::Preparation;
-use crate::nodes::session::{Command, Error, Session};
+use crate::nodes::session::{After, Command, Detached, Error, Session};
 use crate::sys::devices::Device;
+use crate::sys::netns::NetNs;
 use crate::sys::process::{Process, ProcessId};
 
 impl Driver for ContainerPlan {
@@ -36,19 +39,32 @@ impl Driver for ContainerPlan {
     }
 
     fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error> {
-        let no_group = || Error::Other("it has no cgroup".into());
-        let container = Container {
-            lab_id: node.lab_id.to_owned(),
-            dir: node.dir.clone(),
-            agent: node.agent.to_owned(),
-            process: node.process()?,
-            cgroup: node.cgroup.clone().ok_or_else(no_group)?,
-        };
-        Ok(Box::new(container.start(command)?))
+        Ok(Box::new(container(node)?.start(command)?))
+    }
+
+    fn detach(&self, node: &Node<'_>, command: &Command) -> Result<Detached, Error> {
+        Ok(container(node)?.detach(command)?)
     }
 
     fn agent(&self, _agent: &Path) -> String {
         AGENT_INSIDE.to_owned()
+    }
+
+    fn borrows(&self) -> Option<Tool> {
+        Some(Tool::Criu)
+    }
+
+    fn snapshot(&self, node: &Node<'_>, into: &Path, after: After) -> Result<Saved, Error> {
+        let tool = checkpoint::proven_criu(node.agent, node.cache)?;
+        let netns = NetNs::open(&node.netns)?;
+        let machine = machine(node, &tool)?;
+        let container = container(node)?;
+        let files = checkpoint::save(&container, &netns, &tool, into, after)?;
+        Ok(Saved {
+            machine,
+            files,
+            stopped: None,
+        })
     }
 
     fn health(&self, node: &Node<'_>) -> Result<(), Error> {
@@ -57,6 +73,32 @@ impl Driver for ContainerPlan {
             _ => Err(ContainerError::Ended.into()),
         }
     }
+}
+
+/// All that a restore needs beyond the lab's file: the layer, links and neighbours are this deployment's.
+fn machine(node: &Node<'_>, tool: &Borrowed) -> Result<String, Error> {
+    let image = checkpoint::image(&node.dir)?;
+    let (image, version, lab) = (image.display(), &tool.version, node.lab_id);
+    let kernel = rustix::system::uname();
+    let kernel = kernel.release().to_string_lossy();
+    Ok(format!(
+        "deployment {lab}, image {image}, kernel {kernel}, CRIU {version}"
+    ))
+}
+
+fn group(node: &Node<'_>) -> Result<NodeCgroup, Error> {
+    let no_group = || Error::Other("it has no cgroup".into());
+    node.cgroup.clone().ok_or_else(no_group)
+}
+
+fn container(node: &Node<'_>) -> Result<Container, Error> {
+    Ok(Container {
+        lab_id: node.lab_id.to_owned(),
+        dir: node.dir.clone(),
+        agent: node.agent.to_owned(),
+        process: node.process()?,
+        cgroup: group(node)?,
+    })
 }
 
 /// A container whose image is there.
@@ -100,5 +142,24 @@ impl Prepared for PreparedContainer {
             security: self.plan.security.clone(),
         };
         Ok(Some(start::start(&config, start.cgroup)?.process))
+    }
+
+    fn restore(
+        &self,
+        start: &Start<'_>,
+        expected: &str,
+        from: &Path,
+    ) -> Result<Option<ProcessId>, Error> {
+        let node = &start.node;
+        let tool = checkpoint::proven_criu(node.agent, node.cache)?;
+        let here = machine(node, &tool)?;
+        if here != expected {
+            let reason = format!("it was saved in `{expected}`, and this is `{here}`");
+            return Err(Error::Other(reason));
+        }
+        let netns = NetNs::open(&node.netns)?;
+        start.cgroup.end_all()?;
+        let process = checkpoint::load(node.lab_id, &node.dir, &netns, start.cgroup, &tool, from)?;
+        Ok(Some(process))
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::borrowed;
 use crate::cgroup;
 use crate::sys;
 
@@ -28,9 +29,37 @@ pub enum Error {
     Unfiltered,
     #[error("the container has ended")]
     Ended,
+    /// CRIU could not dump or restore it.
+    #[error("CRIU cannot {verb} the container: {reason} ")]
+    Criu {
+        verb: &'static str,
+        reason: String,
+        log: PathBuf,
+    },
+    /// CRIU is there and does not work on this machine.
+    #[error("CRIU does not work here: {0}")]
+    Unproven(String),
+    #[error("the container cannot be kept: {0}")]
+    NotKept(String),
+    #[error(transparent)]
+    Borrowed(#[from] borrowed::Error),
 }
 
 impl Error {
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Borrowed(error) => error.hint(),
+            Self::Unproven(_) => {
+                "`latlab doctor` proves CRIU as well and says what this costs".into()
+            }
+            Self::NotKept(_) => {
+                "commands that are to be kept are started by `latlab exec --detach`".into()
+            }
+            Self::Criu { log, .. } => format!("the errors are in {}", log.display()),
+            _ => return None,
+        })
+    }
+
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io {

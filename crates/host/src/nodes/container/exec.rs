@@ -92,7 +92,7 @@ impl Container {
 
     /// The container's root as its first process sees it, which is more than its mount namespace
     /// says where the root could not be pivoted.
-    fn open_root(&self) -> Result<OwnedFd, Error> {
+    pub(super) fn open_root(&self) -> Result<OwnedFd, Error> {
         let path = PathBuf::from(format!("/proc/{}/root", self.process.pid));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(CWD, &path, flags, Mode::empty())
@@ -113,7 +113,7 @@ fn sealed_agent(path: &Path) -> Result<Arc<File>, Error> {
 }
 
 /// The container's environment with the command's own over it.
-fn environment<'a>(config: &'a Config, command: &'a Command) -> Vec<(&'a str, &'a str)> {
+pub(super) fn environment<'a>(config: &'a Config, command: &'a Command) -> Vec<(&'a str, &'a str)> {
     let own = config
         .process
         .env
@@ -124,7 +124,7 @@ fn environment<'a>(config: &'a Config, command: &'a Command) -> Vec<(&'a str, &'
 }
 
 /// The program's path inside, looked for in the command's own `PATH`.
-fn find_program(
+pub(super) fn find_program(
     root: BorrowedFd<'_>,
     command: &Command,
     environment: &[(&str, &str)],

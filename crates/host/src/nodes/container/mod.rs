@@ -22,9 +22,11 @@
 //!
 //! Commands do not go through the runtime: [`Container::spawn`] enters the container's namespaces
 //! itself, which costs a tenth of `crun exec` and makes the command latlab's own child, with its
-//! own descriptors, terminal and exit status. Nor does removal, which is the journal's: everything
+//! own descriptors, terminal and exit status. A command that is to outlive latlab, or to be kept by a checkpoint, is
+//! started by the first process instead ([`Container::detach`]). Removal is the journal's: everything
 //! of a container dies with the processes of its cgroup and process namespace.
 
+pub mod checkpoint;
 mod config;
 mod driver;
 pub(super) mod error;
@@ -32,6 +34,7 @@ mod exec;
 mod handle;
 mod hosts;
 mod start;
+mod workload;
 
 pub use error::Error;
 pub use handle::{Container, ContainerConfig, Running};

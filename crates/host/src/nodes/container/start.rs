@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! <dir>/bundle/config.json   what the runtime is told, and what later commands read
+//! <dir>/bundle/root.json     of what the root is mounted, for a restore
 //! <dir>/layer/N/{upper,work} the writable layer of the root (0) and of each file system in it
 //! <dir>/rootfs               mount point of the root          \
 //! <dir>/cgroup               mount point of the groups' view   } in the container's namespace only
 //! <dir>/host                 mount point of a root to pivot   /
 //! <dir>/runtime              the runtime's own state
 //! <dir>/runtime.log          what it wrote
+//! <dir>/output               outputs of commands that the first process started
 //! ```
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -22,6 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
 use super::config::{Config, Input};
 use super::error::Error;
@@ -48,6 +51,12 @@ const FILTER_FD: i32 = 4;
 /// Name of the container among those in its runtime's state directory, where it is alone.
 const ID: &str = "node";
 
+/// The node's directory that is seen inside as [`OUTPUT_INSIDE`](super::config::OUTPUT_INSIDE).
+pub(super) const OUTPUT: &str = "output";
+
+/// The node's directory of layers.
+const LAYER: &str = "layer";
+
 /// Directories of a layer: for what the node changes, and for the kernel's use (kernel: filesystems/overlayfs).
 const UPPER: &str = "upper";
 const WORK: &str = "work";
@@ -65,7 +74,9 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
             .map_err(Error::io("make", path))
     };
     private(dir)?;
-    for name in ["bundle", "layer", "rootfs", "runtime", "cgroup", "host"] {
+    for name in [
+        "bundle", "layer", "rootfs", "runtime", "cgroup", "host", OUTPUT,
+    ] {
         private(&dir.join(name))?;
     }
     // Opened here, because the runtime's view of the groups is covered.
@@ -99,6 +110,7 @@ fn write_config(
         bound,
         netns: &config.netns,
         agent: &config.agent,
+        output: &config.dir.join(OUTPUT),
         cgroup_view: (!cgroup.dirs().is_empty()).then_some(view.as_path()),
         binds: &config.binds,
         env: &config.env,
@@ -130,20 +142,17 @@ fn filter(config: &Config) -> Result<Option<File>, Error> {
 /// Mounts the image with a writable layer, in which the hosts file is. Returns what is below it without layers.
 fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
     let rootfs = config.dir.join("rootfs");
-    let layers = config.dir.join("layer");
-    let mount_layer = |inside: &Path, layer: &Path| -> Result<(), Error> {
-        let relative = inside.strip_prefix("/").unwrap_or(inside);
-        let image = config.root.dir.join(relative);
+    let layers = config.dir.join(LAYER);
+    let lowers_of = |relative: &Path| -> Vec<PathBuf> {
         let covers = config.covers.as_ref().map(|covers| covers.join(relative));
         let covers = covers.filter(|covers| covers.is_dir());
-        let lowers: Vec<&Path> = covers.as_deref().into_iter().chain([&*image]).collect();
-        let (upper, work) = (layer.join(UPPER), layer.join(WORK));
-        Ok(mount::overlay(
-            &lowers,
-            &upper,
-            &work,
-            &rootfs.join(relative),
-        )?)
+        let image = config.root.dir.join(relative);
+        covers.into_iter().chain([image]).collect()
+    };
+    let mount_layer = |inside: &Path, layer: &Path| -> Result<(), Error> {
+        let relative = inside.strip_prefix("/").unwrap_or(inside);
+        let lowers = lowers_of(relative);
+        mount_overlay(&lowers, layer, &rootfs.join(relative))
     };
     let mount_top = || -> Result<bool, Error> {
         let layer = layers.join("0");
@@ -158,12 +167,19 @@ fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
         mount_layer(Path::new(""), &layer)?;
         Ok(has_hosts)
     };
+    let mut is_lasting = true;
     let has_hosts = mount_top().or_else(|_| {
         // Not every file system can carry a layer: an overlay cannot, which is what a container's
         // own root is, and network file systems cannot. Memory always can.
+        is_lasting = false;
         mount::tmpfs(&layers, inside::half_of_memory())?;
         mount_top()
     })?;
+    RootMount {
+        lowers: lowers_of(Path::new("")),
+        is_lasting,
+    }
+    .write(&config.dir)?;
     let mut bound = Vec::new();
     for (number, submount) in config.root.submounts.iter().enumerate() {
         let relative = submount.strip_prefix("/").unwrap_or(submount);
@@ -184,6 +200,51 @@ fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
         hosts::write(&rootfs, &config.hosts)?;
     }
     Ok(bound)
+}
+
+fn mount_overlay(lowers: &[PathBuf], layer: &Path, target: &Path) -> Result<(), Error> {
+    let lowers: Vec<&Path> = lowers.iter().map(PathBuf::as_path).collect();
+    let (upper, work) = (layer.join(UPPER), layer.join(WORK));
+    Ok(mount::overlay(&lowers, &upper, &work, target)?)
+}
+
+/// The parts that a container's root is mounted of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RootMount {
+    /// The image, and over it what covers parts of it, uppermost first.
+    lowers: Vec<PathBuf>,
+    /// Whether the writable layer is still there when the container has ended.
+    pub(super) is_lasting: bool,
+}
+
+impl RootMount {
+    fn path(dir: &Path) -> PathBuf {
+        dir.join("bundle/root.json")
+    }
+
+    fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = Self::path(dir);
+        let json = serde_json::to_vec(self).expect("a document of texts");
+        fs::write(&path, json).map_err(Error::io("write", &path))
+    }
+
+    pub(super) fn read(dir: &Path) -> Result<Self, Error> {
+        let path = Self::path(dir);
+        let json = fs::read(&path).map_err(Error::io("read", &path))?;
+        serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
+    }
+
+    /// The image's root directory.
+    pub(super) fn image(&self) -> &Path {
+        self.lowers.last().map_or(Path::new("/"), PathBuf::as_path)
+    }
+
+    /// Mounts it once more, with the layer that it had; where it is.
+    pub(super) fn mount(&self, dir: &Path) -> Result<PathBuf, Error> {
+        let rootfs = dir.join("rootfs");
+        mount_overlay(&self.lowers, &dir.join(LAYER).join("0"), &rootfs)?;
+        Ok(rootfs)
+    }
 }
 
 fn make_layer(layer: &Path) -> Result<(), Error> {

@@ -1,13 +1,16 @@
 //! A command of a native node.
 
+use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::names;
 use crate::cgroup::NodeCgroup;
 use crate::nodes::driver::Node;
+use crate::nodes::output;
 use crate::nodes::piped::{PipedSession, Streams};
-use crate::nodes::session::{Command, Error};
+use crate::nodes::session::{Command, Detached, Error};
+use crate::sys;
 use crate::sys::named::with_names;
 use crate::sys::netns::NetNs;
 use crate::sys::process::Process;
@@ -20,6 +23,30 @@ pub(in crate::nodes) fn exec(
     command: &Command,
 ) -> Result<PipedSession, Error> {
     PipedSession::start(|streams| spawn(node, netns, command, streams))
+}
+
+/// Starts a command that no latlab waits for: it is in the node's cgroup and carries the lab's label, so it ends with them.
+pub(super) fn detach(node: &Node<'_>, netns: &Path, command: &Command) -> Result<Detached, Error> {
+    let directory = node.dir.join("output");
+    fs::create_dir_all(&directory).map_err(sys::Error::of("make", directory.display()))?;
+    let directory_fd = File::open(&directory);
+    let directory_fd = directory_fd.map_err(sys::Error::of("open", directory.display()))?;
+    let (name, output) = output::new_file(directory_fd.as_fd())?;
+    let null = File::open("/dev/null").map_err(sys::Error::of("open", "/dev/null"))?;
+    let streams = Streams {
+        stdin: null.as_fd(),
+        stdout: output.as_fd(),
+        stderr: output.as_fd(),
+    };
+    let started = spawn(node, Some(netns), command, streams);
+    let process = started.inspect_err(|_| {
+        // Nothing was written to it.
+        let _ = fs::remove_file(directory.join(&name));
+    })?;
+    Ok(Detached {
+        pid: process.id().pid,
+        output: directory.join(name),
+    })
 }
 
 fn spawn(

@@ -18,7 +18,7 @@ use super::start::PreparedVm;
 use super::template;
 use crate::nodes::driver::{Driver, Node, Prepared, Saved};
 use crate::nodes::preparation::Preparation;
-use crate::nodes::session::{Command, Error, Session};
+use crate::nodes::session::{After, Command, Error, Session};
 
 /// The agent's name for its own binary in a guest.
 const AGENT_INSIDE: &str = "latlab-agent";
@@ -69,13 +69,17 @@ impl Driver for VmPlan {
         Ok(vm(node)?.pause()?)
     }
 
-    fn snapshot(&self, node: &Node<'_>, into: &Path) -> Result<Saved, Error> {
+    fn snapshot(&self, node: &Node<'_>, into: &Path, after: After) -> Result<Saved, Error> {
+        if after == After::Ends {
+            let reason = "a VM's network cards would end with it: save it, then pause it";
+            return Err(Error::Other(reason.into()));
+        }
         let machine = fingerprint::noted(&node.dir)?.ok_or(error::Error::Shares)?;
         let stopped = snapshot::save(&vm(node)?, self.is_emulated(), into)?;
         Ok(Saved {
             machine,
-            files: vec![snapshot::STATE],
-            stopped,
+            files: vec![snapshot::STATE.to_owned()],
+            stopped: Some(stopped),
         })
     }
 

@@ -22,9 +22,8 @@ use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
 
 pub mod apt;
-mod progress;
 
-pub use progress::Progress;
+pub use crate::packages::Progress;
 
 /// Another latlab that downloads the same kernel is waited for this long.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(900);

@@ -57,6 +57,7 @@ pub(super) struct Child<'a> {
     pub(super) netns: Option<BorrowedFd<'a>>,
     pub(super) root: Option<Root<'a>>,
     pub(super) cgroup: Option<&'a CgroupEntry>,
+    pub(super) cgroup_namespace: bool,
     pub(super) moves: Vec<(RawFd, RawFd)>,
     /// The first descriptor number above all targets.
     pub(super) floor: RawFd,
@@ -117,11 +118,15 @@ impl Child<'_> {
     }
 
     fn join_cgroup(&self) -> Result<(), Errno> {
-        let Some(entry) = self.cgroup else {
-            return Ok(());
-        };
-        let joined = entry.join(entry.unified().is_some());
-        joined.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        if let Some(entry) = self.cgroup {
+            let joined = entry.join(entry.unified().is_some());
+            joined.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        }
+        if self.cgroup_namespace {
+            // SAFETY: changes only what this child, which has one thread, sees of cgroups.
+            unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWCGROUP) }?;
+        }
+        Ok(())
     }
 
     fn enter_root(&self) -> Result<(), Errno> {

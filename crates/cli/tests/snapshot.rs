@@ -1,0 +1,448 @@
+//! Nodes kept and started again, by the real binary and a real CRIU, and commands that outlive the latlab that started
+//! them.
+//!
+//! CRIU is fetched as latlab fetches it. Where that is impossible, or CRIU does not work on this kernel, the tests say
+//! so; with `CI` in the environment a CRIU that cannot be fetched is a failure.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use common::{Bench, Said, finish, until};
+use latlab_host::borrowed::{self, Tool};
+use latlab_host::dirs::Dirs;
+use latlab_host::sys::netns::NetNs;
+
+const PORT: u16 = 7777;
+
+/// Two containers with a cable. The server's address is the first of the lab's subnet.
+const PAIR: &str = "name: NAME
+topology:
+  nodes:
+    server: {kind: container, runtime: RUNTIME}
+    client: {kind: native}
+  links:
+    - endpoints: [\"server:eth0\", \"client:eth0\"]
+";
+
+/// Runs a test where CRIU works.
+fn enter(name: &str, body: impl FnOnce(&Bench)) {
+    let cache = Dirs::from_env().cache().to_owned();
+    if !rustix::process::geteuid().is_root() {
+        return common::enter(name, body);
+    }
+    if std::env::var_os("LATLAB_TEST_INSIDE").is_none() {
+        if let Err(error) = borrowed::get(Tool::Criu, &cache, &mut |_| ()) {
+            assert!(std::env::var_os("CI").is_none(), "{error}");
+            eprintln!("{name} skipped: {error}");
+            return;
+        }
+    }
+    common::enter(name, |bench| {
+        let agent = common::namespaces::agent();
+        let tool = borrowed::find(Tool::Criu, &cache).unwrap();
+        let verdict = borrowed::prove(&tool, &agent, &cache).unwrap();
+        if verdict.works {
+            body(bench);
+        } else {
+            eprintln!("{name} skipped: {}", verdict.reason);
+        }
+    });
+}
+
+fn pair(bench: &Bench, runtime: &str) -> String {
+    bench.deploy("pair", &PAIR.replace("RUNTIME", runtime))
+}
+
+/// Has the agent send back what a connection sends.
+fn start_echo(bench: &Bench, lab: &str) {
+    let port = PORT.to_string();
+    let echo = [
+        "exec",
+        "--detach",
+        lab,
+        "server",
+        "--",
+        "/run/latlab/agent",
+        "echo",
+        &port,
+    ];
+    let said = bench.latlab(&echo).good();
+    assert!(said.out.starts_with("pid "), "{said:?}");
+}
+
+/// Numbers sent to the server one after the other, and taken back in their order.
+struct Traffic {
+    sent: Arc<AtomicU64>,
+    received: Arc<AtomicU64>,
+    enough: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Traffic {
+    fn start(bench: &Bench, lab: &str) -> Traffic {
+        let row = row(bench, lab, "server");
+        let address = row["ipv4_address"].as_str().unwrap();
+        let (address, _) = address.split_once('/').unwrap();
+        let netns = NetNs::open(&bench.run_dir().join(lab).join("netns/client")).unwrap();
+        let to = format!("{address}:{PORT}");
+        let mut stream = None;
+        until("a connection", || {
+            stream = netns.run(|| TcpStream::connect(&to)).unwrap().ok();
+            stream.is_some()
+        });
+        let (mut from, mut to) = (
+            stream.as_ref().unwrap().try_clone().unwrap(),
+            stream.unwrap(),
+        );
+        for stream in [&from, &to] {
+            stream.set_read_timeout(Some(common::TIMEOUT)).unwrap();
+            stream.set_write_timeout(Some(common::TIMEOUT)).unwrap();
+        }
+        let (sent, received) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let enough = Arc::<AtomicBool>::default();
+        let writer = {
+            let (sent, enough) = (sent.clone(), enough.clone());
+            std::thread::spawn(move || {
+                while !enough.load(Ordering::Relaxed) {
+                    let number = sent.load(Ordering::Relaxed);
+                    to.write_all(&number.to_be_bytes()).unwrap();
+                    sent.store(number + 1, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                to.shutdown(std::net::Shutdown::Write).unwrap();
+            })
+        };
+        let reader = {
+            let received = received.clone();
+            std::thread::spawn(move || {
+                let mut number = [0; 8];
+                while from.read_exact(&mut number).is_ok() {
+                    let expected = received.load(Ordering::Relaxed);
+                    assert_eq!(u64::from_be_bytes(number), expected);
+                    received.store(expected + 1, Ordering::Relaxed);
+                }
+            })
+        };
+        Traffic {
+            sent,
+            received,
+            enough,
+            threads: vec![writer, reader],
+        }
+    }
+
+    /// Waits for `count` more numbers.
+    #[track_caller]
+    fn goes_on(&self, count: u64) {
+        let before = self.received.load(Ordering::Relaxed);
+        until("numbers come back", || {
+            self.received.load(Ordering::Relaxed) >= before + count
+        });
+    }
+
+    /// Every number has come back, once.
+    fn end(self) {
+        self.enough.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.join().unwrap();
+        }
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        assert_eq!(count(&self.sent), count(&self.received));
+    }
+}
+
+fn keep(bench: &Bench, lab: &str, node: &str, to: &Path, stop: bool) -> Said {
+    let mut words = vec!["snapshot", lab, node, "--to", to.to_str().unwrap()];
+    words.extend(stop.then_some("--stop"));
+    bench.latlab(&words)
+}
+
+fn restore(bench: &Bench, lab: &str, node: &str, from: &Path) -> Said {
+    bench.latlab(&["restore", lab, node, "--from", from.to_str().unwrap()])
+}
+
+fn row(bench: &Bench, lab: &str, node: &str) -> serde_json::Value {
+    let said = bench.latlab(&["inspect", lab, "--format", "json"]).good();
+    let rows: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let rows = rows[lab].as_array().unwrap();
+    rows.iter().find(|row| row["name"] == node).unwrap().clone()
+}
+
+fn state_of(bench: &Bench, lab: &str, node: &str) -> (String, u64) {
+    let row = row(bench, lab, node);
+    let pid = row["pid"].as_u64().unwrap_or(0);
+    (row["state"].as_str().unwrap().to_owned(), pid)
+}
+
+#[test]
+fn a_connection_outlives_stop_and_restore() {
+    enter("a_connection_outlives_stop_and_restore", |bench| {
+        for runtime in ["crun", "runc"] {
+            let lab = pair(bench, runtime);
+            start_echo(bench, &lab);
+            let inside = "echo kept >/etc/kept; echo kept >/tmp/kept; mkdir /dev/shm/kept";
+            bench.exec(&lab, "server", &["sh", "-c", inside]).good();
+            let rights = ["grep", "-E", "^(Seccomp|NoNewPrivs|Cap)", "/proc/1/status"];
+            let rights_before = bench.exec(&lab, "server", &rights).good().out;
+            let groups = ["cat", "/proc/1/cgroup"];
+            let groups_before = bench.exec(&lab, "server", &groups).good().out;
+            let traffic = Traffic::start(bench, &lab);
+            traffic.goes_on(50);
+            // A node is stopped and started more than once, also after it only went on.
+            for (round, stop) in [true, false, true].into_iter().enumerate() {
+                let at = bench.root().join(format!("kept-{round}"));
+                keep(bench, &lab, "server", &at, stop).good();
+                for file in fs::read_dir(&at).unwrap().flatten() {
+                    let mode = file.metadata().unwrap().permissions().mode();
+                    assert_eq!(mode & 0o177, 0, "{}", file.path().display());
+                }
+                let (state, before) = state_of(bench, &lab, "server");
+                if stop {
+                    assert_eq!(state, "exited");
+                    restore(bench, &lab, "server", &at).good();
+                    let (state, after) = state_of(bench, &lab, "server");
+                    assert_eq!(state, "running");
+                    assert_ne!(before, after, "the state names the new process");
+                } else {
+                    assert_eq!(state, "running");
+                }
+                traffic.goes_on(50);
+                fs::remove_dir_all(&at).unwrap();
+            }
+            let said = bench.exec(&lab, "server", &["cat", "/etc/kept", "/tmp/kept"]);
+            assert_eq!(said.good().out, "kept\nkept\n");
+            bench
+                .exec(&lab, "server", &["test", "-d", "/dev/shm/kept"])
+                .good();
+            assert_eq!(
+                bench.exec(&lab, "server", &rights).good().out,
+                rights_before
+            );
+            assert_eq!(
+                bench.exec(&lab, "server", &groups).good().out,
+                groups_before
+            );
+            assert_eq!(
+                bench.exec(&lab, "server", &["hostname"]).good().out,
+                "server\n"
+            );
+            bench.latlab(&["pause", &lab, "server"]).good();
+            assert_eq!(state_of(bench, &lab, "server").0, "paused");
+            bench.latlab(&["resume", &lab, "server"]).good();
+            traffic.goes_on(50);
+            let words = ["exec", "--detach", &lab, "server", "--", "sleep", "600"];
+            bench.latlab(&words).good();
+            traffic.end();
+            bench.latlab(&["destroy", &lab, "-y"]).good();
+            bench.assert_clean();
+            fs::remove_file(bench.root().join("files/pair.yaml")).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_or_started_is_refused_and_nothing_changes() {
+    enter(
+        "what_cannot_be_kept_or_started_is_refused_and_nothing_changes",
+        |bench| {
+            let lab = pair(bench, "crun");
+            let (_, first) = state_of(bench, &lab, "server");
+            let at = |name: &str| bench.root().join(name);
+            keep(bench, &lab, "client", &at("a"), false).refused(
+                2,
+                "a native process can neither",
+                "",
+            );
+            keep(bench, &lab, "nobody", &at("a"), false).refused(2, "has no node", "its nodes");
+            fs::create_dir(at("full")).unwrap();
+            fs::set_permissions(at("full"), fs::Permissions::from_mode(0o700)).unwrap();
+            fs::write(at("full/file"), "").unwrap();
+            keep(bench, &lab, "server", &at("full"), false).refused(2, "it is not empty", "empty");
+            fs::create_dir(at("open")).unwrap();
+            fs::set_permissions(at("open"), fs::Permissions::from_mode(0o755)).unwrap();
+            keep(bench, &lab, "server", &at("open"), false).refused(2, "0700", "empty");
+
+            let mut command = bench.command(&["exec", &lab, "server", "--", "sleep", "600"]);
+            let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
+            until("the command runs", || {
+                let said = bench.exec(&lab, "server", &["ps", "-eo", "args"]).good();
+                said.out.contains("sleep 600")
+            });
+            let said = keep(bench, &lab, "server", &at("b"), true);
+            said.refused(2, "did not start process", "--detach");
+            running.kill().unwrap();
+            running.wait().unwrap();
+
+            let good = at("good");
+            until("only the first process is left", || {
+                let _ = fs::remove_dir_all(&good);
+                keep(bench, &lab, "server", &good, false).code == 0
+            });
+            let refused = |what: &str| {
+                let said = restore(bench, &lab, "server", &good);
+                said.refused(2, what, "latlab snapshot");
+            };
+            restore(bench, &lab, "server", &at("none")).refused(
+                2,
+                "No such file",
+                "latlab snapshot",
+            );
+            restore(bench, &lab, "client", &good).refused(2, "a native process can neither", "");
+            fs::set_permissions(&good, fs::Permissions::from_mode(0o755)).unwrap();
+            refused("0700");
+            fs::set_permissions(&good, fs::Permissions::from_mode(0o700)).unwrap();
+            let description = good.join("snapshot.json");
+            let text = fs::read_to_string(&description).unwrap();
+            let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+            for (old, new, what) in [
+                (
+                    "latlab.snapshot/1".to_owned(),
+                    "latlab.snapshot/9",
+                    "its format is",
+                ),
+                (
+                    told["id"].as_str().unwrap().to_owned(),
+                    "other",
+                    "its deployment is",
+                ),
+                (
+                    told["kernel"].as_str().unwrap().to_owned(),
+                    "2.4.0",
+                    "its kernel is",
+                ),
+                ("\"server\"".into(), "\"other\"", "its node is"),
+                ("CRIU ".into(), "CRIU 0", "its state is"),
+                ("{".into(), "[", "is damaged"),
+            ] {
+                assert!(text.contains(&old), "{old}: {text}");
+                fs::write(&description, text.replacen(&old, new, 1)).unwrap();
+                refused(what);
+            }
+            fs::remove_file(&description).unwrap();
+            refused("it has no snapshot.json");
+            fs::write(&description, &text).unwrap();
+            let pages = good.join("pages-1.img");
+            let bytes = fs::read(&pages).unwrap();
+            fs::write(&pages, &bytes[..bytes.len() / 2]).unwrap();
+            refused("pages-1.img has");
+            fs::remove_file(&pages).unwrap();
+            refused("pages-1.img is missing");
+
+            assert_eq!(
+                state_of(bench, &lab, "server"),
+                ("running".to_owned(), first)
+            );
+            bench.exec(&lab, "server", &["true"]).good();
+        },
+    );
+}
+
+#[test]
+fn a_kill_on_the_way_leaves_a_lab_that_destroy_removes() {
+    enter(
+        "a_kill_on_the_way_leaves_a_lab_that_destroy_removes",
+        |bench| {
+            for (round, after_ms) in [5, 40, 80, 120, 200, 320].into_iter().enumerate() {
+                for verb in ["snapshot", "restore"] {
+                    let lab = pair(bench, "crun");
+                    start_echo(bench, &lab);
+                    let at = bench.root().join(format!("{verb}-{round}"));
+                    let place = at.to_str().unwrap();
+                    let words: Vec<&str> = match verb {
+                        "snapshot" => vec!["snapshot", &lab, "server", "--stop", "--to", place],
+                        _ => {
+                            keep(bench, &lab, "server", &at, true).good();
+                            vec!["restore", &lab, "server", "--from", place]
+                        }
+                    };
+                    let mut child = bench.command(&words).stdout(Stdio::null()).spawn().unwrap();
+                    std::thread::sleep(Duration::from_millis(after_ms));
+                    let _ = child.kill();
+                    child.wait().unwrap();
+                    bench.latlab(&["destroy", &lab, "-y"]).good();
+                    bench.assert_clean();
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_detached_command_ends_with_its_node_and_its_output_stays_until_then() {
+    let name = "a_detached_command_ends_with_its_node_and_its_output_stays_until_then";
+    common::enter(name, |bench| {
+        let lab = pair(bench, "crun");
+        for node in ["server", "client"] {
+            let mut outputs = BTreeSet::new();
+            for _ in 0..2 {
+                let script = "echo out; echo err >&2; echo $A $LATLAB_LAB $PWD; exec sleep 600";
+                let words = [
+                    "exec",
+                    "--detach",
+                    "--env",
+                    "A=b",
+                    "--env",
+                    "LATLAB_LAB=forged",
+                    "-C",
+                    "/usr",
+                    &lab,
+                    node,
+                    "--",
+                    "sh",
+                    "-c",
+                    script,
+                ];
+                let said = finish(&mut bench.command(&words)).good();
+                let output = said
+                    .out
+                    .lines()
+                    .find_map(|line| line.strip_prefix("output "));
+                let output = PathBuf::from(output.unwrap());
+                until("its last line", || {
+                    fs::read_to_string(&output).unwrap().lines().count() == 3
+                });
+                let text = fs::read_to_string(&output).unwrap();
+                assert!(text.starts_with("out\nerr\nb "), "{text}");
+                assert!(
+                    text.ends_with(" /usr\n") && !text.contains("forged"),
+                    "{text}"
+                );
+                outputs.insert(output);
+            }
+            assert_eq!(outputs.len(), 2, "each has a file of its own");
+            let words = ["exec", "--detach", &lab, node, "--", "no-such-program"];
+            let code = bench.latlab(&words).code;
+            assert_eq!(code, 127);
+            let words = [
+                "exec", "--detach", "-C", "/no/such", &lab, node, "--", "true",
+            ];
+            assert_eq!(bench.latlab(&words).code, 126);
+            let directory = outputs.first().unwrap().parent().unwrap();
+            assert_eq!(
+                fs::read_dir(directory).unwrap().count(),
+                2,
+                "none is left of failures"
+            );
+        }
+        let parents = bench
+            .exec(&lab, "server", &["ps", "-eo", "ppid,args"])
+            .good()
+            .out;
+        let ours = parents.lines().filter(|line| line.contains("sleep 600"));
+        assert!(
+            ours.clone().count() == 2 && ours.clone().all(|l| l.trim().starts_with("1 ")),
+            "{parents}"
+        );
+    });
+}

@@ -1,0 +1,166 @@
+//! Running CRIU: a checkpoint of a process with its descendants, and their restore.
+//!
+//! CRIU runs in the network namespace of what it dumps or restores, so that nothing of the namespace is dumped: neither
+//! interfaces, nor addresses, nor rules. Connections of TCP are kept. From the dump to the restore rules in that
+//! namespace drop their packets; otherwise the kernel would answer them with resets.
+
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use super::program::Borrowed;
+use crate::sys;
+use crate::sys::cgroup_entry::CgroupEntry;
+use crate::sys::inside::is_in_memory;
+use crate::sys::process::{Exit, Process};
+use crate::sys::spawn::Spawn;
+
+/// A gigabyte is dumped in seconds; a machine that swaps needs longer.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A leftover of CRIU where `/run` is no tmpfs: it keeps what it found out of the kernel in such a file only.
+const LEFTOVER: &str = "/run/criu.kdat.tmp";
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
+    /// CRIU's own reason.
+    #[error("{reason}")]
+    Refused { reason: String },
+}
+
+/// CRIU, as it is run for one lab.
+#[derive(Debug, Clone, Copy)]
+pub struct Criu<'a> {
+    pub tool: &'a Borrowed,
+    /// The label of its process.
+    pub lab: &'a str,
+    /// The network namespace of the processes.
+    pub netns: BorrowedFd<'a>,
+    /// The directory of the images.
+    pub images: &'a Path,
+    /// Its log.
+    pub log: &'a Path,
+}
+
+/// Where processes are restored, if not where this one is.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The mount that becomes their root.
+    pub root: &'a Path,
+    pub cgroup: &'a CgroupEntry,
+}
+
+impl Criu<'_> {
+    /// Writes the images of a process and its descendants. They end with it, or go on.
+    pub fn dump(&self, first: &Process, goes_on: bool) -> Result<(), Error> {
+        let pid = first.id().pid.to_string();
+        let mut spawn = self.command("dump").args(["--tree", &pid]);
+        if goes_on {
+            spawn = spawn.args(["--leave-running"]);
+        }
+        self.run(spawn)
+    }
+
+    /// Restores what the images hold; the first process.
+    pub fn restore(&self, place: Option<Place<'_>>, pid_file: &Path) -> Result<Process, Error> {
+        // CRIU makes it anew, and refuses one that is there.
+        let _ = fs::remove_file(pid_file);
+        let mut spawn = self.command("restore").args(["--restore-detached"]);
+        spawn = spawn.args(["--pidfile".as_ref(), pid_file.as_os_str()]);
+        if let Some(place) = place {
+            spawn = spawn.args(["--root".as_ref(), place.root.as_os_str()]);
+            spawn = spawn.cgroup(place.cgroup).cgroup_namespace();
+        }
+        self.run(spawn)?;
+        let text = fs::read_to_string(pid_file);
+        let text = text.map_err(sys::Error::of("read", pid_file.display()))?;
+        let gone = || Error::Refused {
+            reason: format!("no process has the number `{}`", text.trim()),
+        };
+        let pid = text.trim().parse().map_err(|_| gone())?;
+        Process::of_pid(pid)?.ok_or_else(gone)
+    }
+
+    fn command(&self, verb: &str) -> Spawn<'_> {
+        let mut spawn = Spawn::new(&self.tool.program, self.lab).netns(self.netns);
+        spawn = spawn.args(&self.tool.arguments).args([verb]);
+        spawn = spawn.args(["--images-dir".as_ref(), self.images.as_os_str()]);
+        spawn = spawn.args(["--log-file".as_ref(), self.log.as_os_str()]);
+        // Binds from the host are found again by their paths; cgroups are those that CRIU is in.
+        spawn.args([
+            "-v4",
+            "--tcp-established",
+            "--network-lock",
+            "nftables",
+            "--manage-cgroups=ignore",
+            "--external",
+            "mnt[]:",
+        ])
+    }
+
+    fn run(&self, spawn: Spawn<'_>) -> Result<(), Error> {
+        let output = spawn.run(b"", TIMEOUT);
+        remove_leftover();
+        let output = output?;
+        if output.exit == Exit::Code(0) {
+            return Ok(());
+        }
+        let log = fs::read(self.log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let reason = last_error(&String::from_utf8_lossy(&log))
+            .or_else(|| said.lines().last().map(str::to_owned))
+            .unwrap_or_else(|| match output.exit {
+                Exit::Code(code) => format!("it ended with status {code} and no reason"),
+                Exit::Signal(signal) => format!("signal {signal} ended it"),
+            });
+        Err(Error::Refused { reason })
+    }
+}
+
+fn remove_leftover() {
+    let path = Path::new(LEFTOVER);
+    let is_empty = fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0);
+    if is_empty && is_in_memory(Path::new("/run")).is_ok_and(|is| !is) {
+        // Another CRIU may remove it first.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Words of errors that only say that there was one before.
+const CONSEQUENCES: [&str; 3] = [
+    "FAILED.",
+    "failed with -1",
+    "Could not initialize kernel features detection",
+];
+
+/// The last error of a log that says more than that all failed: `(00.1) Error (criu/sk-unix.c:351): unix: REASON`.
+fn last_error(log: &str) -> Option<String> {
+    let reasons = log.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(" Error (")?;
+        let (_, reason) = rest.split_once("): ")?;
+        Some(reason.trim())
+    });
+    let says_more = |reason: &&str| !CONSEQUENCES.iter().any(|words| reason.contains(words));
+    reasons.filter(says_more).last().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_error_with_a_reason_is_found() {
+        let log = "(00.06) Error (criu/util.c:1534): rlimit: Can't setup\n\
+                   (00.07) Error (criu/sk-unix.c:351): unix: Unix socket 3 not found\n\
+                   (00.07) Error (criu/cr-dump.c:1545): Dump files (pid: 2) failed with -1\n\
+                   (00.09) Error (criu/cr-dump.c:1975): Dumping FAILED.\n";
+        assert_eq!(
+            last_error(log).as_deref(),
+            Some("unix: Unix socket 3 not found")
+        );
+        assert_eq!(last_error("(00.1) all is well\n"), None);
+    }
+}
