@@ -12,11 +12,13 @@ use crate::failure::{Outcome, explain, need_root};
 pub fn snapshot(args: &Snapshot) -> Outcome {
     need_root("snapshot", "it reads the memory of the node's processes")?;
     let mut lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
-    let keep = Keep {
+    let mut progress = told();
+    let mut keep = Keep {
         stop: args.stop,
-        progress: &mut told(),
+        progress: &mut progress,
     };
-    lab.snapshot(&args.node, &args.to, keep).map_err(explain)?;
+    lab.snapshot(&args.node, &args.to, &mut keep)
+        .map_err(explain)?;
     let what = if args.stop { "stopped" } else { "kept" };
     println!("{what} node `{}` in {}", args.node, args.to.display());
     Ok(ExitCode::SUCCESS)

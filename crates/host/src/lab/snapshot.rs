@@ -61,10 +61,10 @@ impl Description {
 impl Lab {
     /// Keeps a node in a directory that is empty or not there yet; it goes on unless it is to end. Fails when the lab has
     /// no such node, or its kind cannot be kept.
-    pub fn snapshot(&mut self, node: &str, into: &Path, keep: Keep<'_>) -> Result<(), Error> {
+    pub fn snapshot(&mut self, node: &str, into: &Path, keep: &mut Keep<'_>) -> Result<(), Error> {
         self.check_goes_on(node)?;
         self.claim_alone()?;
-        self.borrow_for(node, keep.progress)?;
+        self.borrow_for(node, &mut *keep.progress)?;
         let running = self.to_stop(node)?;
         let after = if keep.stop {
             After::Ends
