@@ -281,7 +281,7 @@ fn what_cannot_be_kept_or_started_is_refused_and_nothing_changes() {
             });
             let said = keep(bench, &lab, "server", &at("b"), true);
             said.refused(2, "did not start process", "--detach");
-            running.kill().unwrap();
+            bench.exec(&lab, "server", &["pkill", "-x", "sleep"]).good();
             running.wait().unwrap();
 
             let good = at("good");

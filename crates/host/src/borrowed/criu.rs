@@ -138,13 +138,14 @@ const CONSEQUENCES: [&str; 3] = [
 
 /// The last error of a log that says more than that all failed: `(00.1) Error (criu/sk-unix.c:351): unix: REASON`.
 fn last_error(log: &str) -> Option<String> {
-    let reasons = log.lines().filter_map(|line| {
+    let reasons = log.lines().rev().filter_map(|line| {
         let (_, rest) = line.split_once(" Error (")?;
         let (_, reason) = rest.split_once("): ")?;
         Some(reason.trim())
     });
     let says_more = |reason: &&str| !CONSEQUENCES.iter().any(|words| reason.contains(words));
-    reasons.filter(says_more).last().map(str::to_owned)
+    let mut reasons = reasons.filter(says_more);
+    reasons.next().map(str::to_owned)
 }
 
 #[cfg(test)]
