@@ -88,9 +88,9 @@ fn a_guest_goes_on_where_it_was_saved() {
 /// Directories and nodes that are refused, each for its reason.
 fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     let to = dir.to_str().unwrap();
-    let hint = "latlab snapshot LAB NODE --to DIR";
+    let hint = "that `latlab snapshot` filled";
     let again = bench.latlab(&["snapshot", lab, "v", "--to", to]);
-    again.refused(2, "it exists", hint);
+    again.refused(2, "it is not empty", "a directory that is empty");
     let new = bench.root().join("new");
     let into = new.to_str().unwrap();
     let native = bench.latlab(&["snapshot", lab, "n", "--to", into]);
@@ -98,13 +98,18 @@ fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     let shares = bench.latlab(&["snapshot", lab, "w", "--to", into]);
     shares.refused(2, "it has shares of the host", "root: disk");
     assert!(!new.exists(), "a part of a snapshot is left");
-    let nothing = bench.latlab(&["restore", lab, "v", "--from", "/usr"]);
-    nothing.refused(2, "it holds no saved node", hint);
+    let stop = bench.latlab(&["snapshot", lab, "v", "--to", into, "--stop"]);
+    stop.refused(2, "network cards would end with it", "");
+    let open = bench.latlab(&["restore", lab, "v", "--from", "/usr"]);
+    open.refused(2, "it is not root's alone", hint);
     let other = bench.latlab(&["restore", lab, "w", "--from", to]);
     other.refused(2, "it holds node `v`", hint);
 
     let copy = bench.root().join("copy");
     fs::create_dir(&copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();
+    let empty = bench.latlab(&["restore", lab, "v", "--from", copy.to_str().unwrap()]);
+    empty.refused(2, "it holds no saved node", hint);
     let restore = || bench.latlab(&["restore", lab, "v", "--from", copy.to_str().unwrap()]);
     for file in ["snapshot.json", "state"] {
         fs::copy(dir.join(file), copy.join(file)).unwrap();

@@ -156,25 +156,27 @@ fn read(from: &Path) -> Result<Snapshot, Error> {
             source,
         },
     })?;
-    let saved: Snapshot = serde_json::from_slice(&text)
-        .ok()
-        .filter(|saved: &Snapshot| saved.format == Snapshot::FORMAT)
-        .ok_or_else(|| {
-            refused(
-                READ,
-                from,
-                "another version of latlab wrote it, or it is damaged",
-            )
-        })?;
+    let damaged = || refused(READ, from, &format!("{DESCRIPTION} is damaged"));
+    // Another version may have other fields.
+    let json: serde_json::Value = serde_json::from_slice(&text).map_err(|_| damaged())?;
+    match json.get("format").and_then(serde_json::Value::as_str) {
+        Some(Snapshot::FORMAT) => {}
+        Some(other) => return Err(refused(READ, from, &format!("its format is `{other}`"))),
+        None => return Err(damaged()),
+    }
+    let saved: Snapshot = serde_json::from_value(json).map_err(|_| damaged())?;
     for file in &saved.files {
         // A name that leads elsewhere is not one of ours.
         let is_plain = Path::new(&file.name).file_name() == Some(file.name.as_ref());
-        if !is_plain || saved_file(from, &file.name)? != *file {
-            return Err(refused(
-                READ,
-                from,
-                &format!("its file `{}` is not what was saved", file.name),
-            ));
+        let is_there = is_plain && from.join(&file.name).exists();
+        if !is_there || saved_file(from, &file.name)? != *file {
+            let what = if is_there {
+                "not what was saved"
+            } else {
+                "missing"
+            };
+            let reason = format!("its file `{}` is {what}", file.name);
+            return Err(refused(READ, from, &reason));
         }
     }
     Ok(saved)
