@@ -90,6 +90,7 @@ fn a_guest_moves_while_it_runs() {
         until("the checker goes on", || checked() > before + 1);
         let log = bench.exec(&lab, "v", &["cat", "/tmp/log"]).good().out;
         assert!(!log.contains("lost"), "{log}");
+        cut_off(bench, &lab);
         // The guest can be saved where it is now, and goes on there.
         let dir = bench.root().join("snapshot");
         let dir = dir.to_str().unwrap();
@@ -110,4 +111,21 @@ fn refusals(bench: &Bench, lab: &str) {
     bench.latlab(&["pause", lab, "v"]).good();
     migrate("v", "n").refused(2, "is paused", "resume");
     bench.latlab(&["resume", lab, "v"]).good();
+}
+
+/// A latlab that is killed while it moves a guest leaves a node that is refused until the lab is destroyed; here the
+/// file that says so is put there and taken away.
+fn cut_off(bench: &Bench, lab: &str) {
+    let note = bench.run_dir().join(lab).join("paused/.move-v");
+    fs::write(&note, "").unwrap();
+    for words in [
+        &["exec", lab, "v", "--", "true"][..],
+        &["resume", lab, "v"],
+        &["migrate", lab, "v", "--to", "n"],
+    ] {
+        bench
+            .latlab(words)
+            .refused(2, "was cut off", "latlab destroy");
+    }
+    fs::remove_file(&note).unwrap();
 }

@@ -27,6 +27,9 @@ pub enum Error {
     NotUp { lab: String, what: &'static str },
     #[error("node `{node}` of lab `{lab}` is paused")]
     Paused { lab: String, node: String },
+    /// A latlab was killed while it moved the node.
+    #[error("a move of node `{node}` of lab `{lab}` was cut off, so it may be at either place")]
+    CutOff { lab: String, node: String },
     #[error("node `{0}` is the host itself, which cannot be paused")]
     HostStays(String),
     #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
@@ -128,6 +131,7 @@ impl Error {
             Error::NoNode { nodes, .. } => format!("its nodes: {}", nodes.join(", ")),
             Error::NotUp { lab, .. } => format!("`latlab destroy {lab}`, then deploy it again"),
             Error::Paused { lab, node } => format!("`latlab resume {lab} {node}` lets it go on"),
+            Error::CutOff { lab, .. } => format!("`latlab destroy {lab}` ends it at both"),
             Error::HostStays(_) => "pause the nodes that it speaks with".into(),
             Error::Busy(_) => "try again; if it stays, look for a hanging latlab with `ps`".into(),
             Error::InTheWay(path) => format!("move {} away, or rename the lab", path.display()),

@@ -1,6 +1,7 @@
 //! Moving a node that runs to another host of its lab.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use latlab_model::kinds::NodeKind;
 
@@ -56,6 +57,7 @@ impl Lab {
             backends: backends(&followers),
         };
         let mut network = Network(followers.iter_mut().flatten().collect());
+        let note = Note::write(self.move_note(node))?;
         let moved = network
             .prepare()
             .map_err(other)
@@ -69,6 +71,7 @@ impl Lab {
             state.host = (host != index).then(|| to.to_owned());
             state.moves = moves;
         })?;
+        drop(note);
         let trouble = moved.trouble.clone().or(finished.err());
         trouble.map_or(Ok(moved), |reason| Err(failed(other(reason))))
     }
@@ -96,6 +99,31 @@ impl Lab {
         }
         let open = |interface| Follower::open(plan, node, interface, from, to, &run);
         node.interfaces.iter().map(open).collect()
+    }
+}
+
+/// A file that says that a node moves. A latlab that is killed leaves it.
+struct Note(PathBuf);
+
+impl Note {
+    fn write(path: PathBuf) -> Result<Note, Error> {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let written = fs::create_dir_all(directory).and_then(|()| fs::write(&path, ""));
+        match written {
+            Ok(()) => Ok(Note(path)),
+            Err(source) => Err(Error::Io {
+                action: "create",
+                path,
+                source,
+            }),
+        }
+    }
+}
+
+impl Drop for Note {
+    fn drop(&mut self) {
+        // One that stays costs the lab: its node is taken to be at either place.
+        let _ = fs::remove_file(&self.0);
     }
 }
 

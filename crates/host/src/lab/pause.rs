@@ -54,11 +54,28 @@ impl Lab {
 
     /// Refuses to work with a node that would not answer.
     pub(super) fn check_goes_on(&self, node: &str) -> Result<(), Error> {
+        self.check_whole(node)?;
         if self.note(node).exists() {
             let (lab, node) = (self.state.lab.clone(), node.to_owned());
             return Err(Error::Paused { lab, node });
         }
         Ok(())
+    }
+
+    /// Refuses a node whose move was cut off: what goes on of it at one place may run at the other.
+    pub(super) fn check_whole(&self, node: &str) -> Result<(), Error> {
+        if self.move_note(node).exists() {
+            let (lab, node) = (self.state.lab.clone(), node.to_owned());
+            return Err(Error::CutOff { lab, node });
+        }
+        Ok(())
+    }
+
+    /// A file that is there while a node moves. No node has a name that begins so.
+    pub(super) fn move_note(&self, node: &str) -> PathBuf {
+        self.dirs
+            .paused(&self.state.lab)
+            .join(format!(".move-{node}"))
     }
 
     fn note(&self, node: &str) -> PathBuf {
@@ -67,6 +84,7 @@ impl Lab {
 
     /// The node with its cgroup, which a native one gets with its first command or pause.
     pub(super) fn to_stop(&self, node: &str) -> Result<Node<'_>, Error> {
+        self.check_whole(node)?;
         let mut running = self.running(node)?;
         let kind = running.plan.kind();
         if kind.is_host() {

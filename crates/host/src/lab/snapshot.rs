@@ -48,6 +48,7 @@ impl Lab {
         progress: &dyn Fn(&Step<'_>),
     ) -> Result<Option<Duration>, Error> {
         let (_, plan) = self.node(node)?;
+        self.check_whole(node)?;
         if !plan.kind().is_guest() {
             self.check_goes_on(node)?;
         }
@@ -107,6 +108,7 @@ impl Lab {
         progress: &dyn Fn(&Step<'_>),
     ) -> Result<(), Error> {
         let (index, plan) = self.node(node)?;
+        self.check_whole(node)?;
         if !plan.kind().is_guest() {
             self.check_goes_on(node)?;
         }

@@ -486,6 +486,14 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_of_the_caller_stay_with_the_caller() {
+        let (stray, _) = rustix::pipe::pipe().unwrap();
+        let script = format!("test ! -e /proc/self/fd/{}", stray.as_raw_fd());
+        let output = shell(&script).run(b"", TIMEOUT).unwrap();
+        assert_eq!(output.exit, Exit::Code(0));
+    }
+
+    #[test]
     fn a_started_process_outlives_the_thread_that_started_it_unless_tied() {
         let start = |spawn: Spawn<'static>| {
             std::thread::spawn(move || spawn.start().unwrap())

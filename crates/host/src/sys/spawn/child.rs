@@ -158,6 +158,14 @@ impl Child<'_> {
     /// Gives every descriptor its target number. First all move above the highest target, so that
     /// no target is overwritten while it is still a source.
     fn arrange_descriptors(&mut self) -> Result<(), Errno> {
+        // Descriptors that latlab was started with are not for the nodes: an open file of the caller, a pipe of a shell. A
+        // kernel before 5.11 does not know the request.
+        // SAFETY: marks descriptors of this child, which has a table of its own, as closed by execve.
+        unsafe {
+            let first: libc::c_uint = 3;
+            let mark = libc::CLOSE_RANGE_CLOEXEC;
+            libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, mark);
+        }
         for at in 0..self.moves.len() {
             self.moves[at].0 = self.above_targets(self.moves[at].0)?;
         }
