@@ -155,7 +155,7 @@ fn unknown_commands_get_a_hint() {
         assert_eq!(
             wrong.err,
             "error: unknown list `everything`\n  list everything\n       ^\n  \
-             hint: one of networks, interfaces, links, routes\n"
+             hint: one of networks, interfaces, links, routes, holds, moves\n"
         );
         let nobody = bench.latlab(&["overlay", "nobody", "show"]);
         assert_eq!(nobody.code, 2);
