@@ -3,8 +3,6 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::{Bench, enter, guests, until};
@@ -18,20 +16,6 @@ const LAB: &str = "name: NAME\ntopology:\n  nodes: {n: {kind: native}, c: {kind:
 /// Writes a few megabytes of memory again and again, and compares two copies: a page that was lost shows.
 const CHECKER: &str = "i=0\nwhile :; do\n  i=$((i+1))\n  head -c 4000000 /dev/urandom > /tmp/one\n  cp /tmp/one /tmp/two\n  \
     sleep 0.1\n  cmp /tmp/one /tmp/two || echo lost at $i\n  echo $i\ndone\n";
-
-fn make_root(bench: &Bench) -> PathBuf {
-    let root = bench.root().join("rootfs");
-    fs::create_dir_all(root.join("bin")).unwrap();
-    fs::create_dir_all(root.join("etc")).unwrap();
-    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-    for name in [
-        "sh", "cat", "cmp", "cp", "echo", "head", "ping", "sleep", "tail",
-    ] {
-        symlink("busybox", root.join("bin").join(name)).unwrap();
-    }
-    fs::write(root.join("check"), CHECKER).unwrap();
-    root
-}
 
 /// Whether the QEMU here keeps track of what an emulated guest writes.
 fn can_move() -> bool {
@@ -48,7 +32,8 @@ fn a_guest_moves_while_it_runs() {
         return;
     }
     enter("a_guest_moves_while_it_runs", |bench| {
-        let root = make_root(bench);
+        let root = bench.small_root();
+        fs::write(root.join("check"), CHECKER).unwrap();
         let lab = bench.deploy("moves", &LAB.replace("ROOT", root.to_str().unwrap()));
         refusals(bench, &lab);
         if !can_move() {

@@ -3,8 +3,8 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::SystemTime;
 
 use common::{Bench, enter, guests, signal};
@@ -14,19 +14,6 @@ const LAB: &str = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB, start: 
     nodes: {n: {kind: native}, v: {kind: vm, root: disk, image: ROOT}, w: {kind: vm}}\n  links:\n    \
     - {type: bridge, endpoints: [\"n:eth0\", \"v:eth0\", \"w:eth0\"]}\n    \
     - {type: overlay, carrier: local, endpoints: [\"n:eth1\", \"v:eth1\"]}\n";
-
-/// A root with a shell and little else.
-fn make_root(bench: &Bench) -> PathBuf {
-    let root = bench.root().join("rootfs");
-    for directory in ["bin", "etc", "secret"] {
-        fs::create_dir_all(root.join(directory)).unwrap();
-    }
-    fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
-    for name in ["sh", "cat", "echo", "date", "ping", "od", "test", "sync"] {
-        symlink("busybox", root.join("bin").join(name)).unwrap();
-    }
-    root
-}
 
 fn said(bench: &Bench, lab: &str, line: &str) -> String {
     let said = bench.exec(lab, "v", &["sh", "-c", line]).good();
@@ -44,7 +31,7 @@ fn a_guest_goes_on_where_it_was_saved() {
         return;
     }
     enter("a_guest_goes_on_where_it_was_saved", |bench| {
-        let root = make_root(bench);
+        let root = bench.small_root();
         let lab = bench.deploy("saved", &LAB.replace("ROOT", root.to_str().unwrap()));
         let boot = said(bench, &lab, "cat /proc/sys/kernel/random/boot_id");
         said(bench, &lab, "echo one > /tmp/x");

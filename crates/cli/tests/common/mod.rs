@@ -201,6 +201,21 @@ impl Bench {
         path.display().to_string()
     }
 
+    /// A directory to be an image: busybox, by the names that tests call.
+    pub fn small_root(&self) -> PathBuf {
+        let root = self.root.join("rootfs");
+        for directory in ["bin", "etc"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+        for name in [
+            "sh", "cat", "cmp", "cp", "date", "echo", "head", "od", "ping", "sleep", "tail",
+        ] {
+            std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).unwrap();
+        }
+        root
+    }
+
     /// The binary with this bench's directories, not started yet.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_latlab"));

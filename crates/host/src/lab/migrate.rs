@@ -12,7 +12,7 @@ use super::tune;
 use crate::images::Covers;
 use crate::links::{self, Follower, NicBackend};
 use crate::nodes::session;
-use crate::nodes::{Moved, Preparation, Start, Switch, Target, driver_of};
+use crate::nodes::{Moved, Start, Switch, Target};
 
 impl Lab {
     /// Moves a VM, while it runs, to the hosts of node `to`: those that overlay links with a carrier give it. Without
@@ -29,11 +29,7 @@ impl Lab {
         self.check_goes_on(node)?;
         let _alone = self.claim_alone()?;
         let failed = |source: session::Error| self.unusable(node, source);
-        let told = |text: &str| progress(&Step::Preparing(text));
-        let base = self.base();
-        let mut preparation = Preparation::new(&base, self.dirs.cache(), &self.agent, &told);
-        let prepared = driver_of(&plan.body).prepare(plan, &mut preparation);
-        let prepared = prepared.map_err(failed)?;
+        let prepared = self.prepare_again(plan, progress)?;
         let Some(prepared) = prepared.filter(|_| plan.kind() == NodeKind::Vm) else {
             return Err(failed(session::Error::Other(
                 "only a VM moves: the processes of other nodes are among the host's".into(),
@@ -74,13 +70,6 @@ impl Lab {
         drop(note);
         let trouble = moved.trouble.clone().or(finished.err());
         trouble.map_or(Ok(moved), |reason| Err(failed(other(reason))))
-    }
-
-    /// The directory that paths of the lab's file are relative to.
-    pub(super) fn base(&self) -> PathBuf {
-        let file = self.state.file.as_deref().map(PathBuf::from);
-        let base = file.as_deref().and_then(|file| file.parent());
-        base.map_or_else(|| PathBuf::from("."), PathBuf::from)
     }
 
     /// For each interface of a VM the daemons that are to follow it to the hosts of node `to`.

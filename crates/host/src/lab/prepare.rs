@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use latlab_model::plan::{NodePlan, Plan};
 
+use super::deployed::Lab;
 use super::error::Error;
 use super::machine::agent;
 use super::options::{Options, Step};
@@ -69,6 +70,22 @@ impl Prepared {
             .iter()
             .flatten()
             .filter_map(|node| node.covered())
+    }
+}
+
+impl Lab {
+    /// A node of a lab that is up, as it was prepared for its deployment.
+    pub(super) fn prepare_again(
+        &self,
+        node: &NodePlan,
+        progress: &dyn Fn(&Step<'_>),
+    ) -> Result<Option<Box<dyn nodes::Prepared>>, Error> {
+        let told = |text: &str| progress(&Step::Preparing(text));
+        let file = self.state.file.as_deref().map(Path::new);
+        let base = file.and_then(Path::parent).unwrap_or(Path::new("."));
+        let mut preparation = Preparation::new(base, self.dirs.cache(), &self.agent, &told);
+        let prepared = driver_of(&node.body).prepare(node, &mut preparation);
+        prepared.map_err(|source| failed(node, source))
     }
 }
 

@@ -29,7 +29,7 @@ use crate::borrowed;
 use crate::images::Covers;
 use crate::links;
 use crate::nodes::session::After;
-use crate::nodes::{Preparation, Saved, Start, driver_of};
+use crate::nodes::{Saved, Start, driver_of};
 use crate::packages::Progress;
 use crate::sys::file::write_atomically;
 
@@ -118,13 +118,7 @@ impl Lab {
         check_same(&self.state.lab, plan, &saved, from)?;
         self.borrow_for(plan, progress)?;
         let failed = |source| self.unusable(node, source);
-        let told = |text: &str| progress(&Step::Preparing(text));
-        let base = self.base();
-        let mut preparation = Preparation::new(&base, self.dirs.cache(), &self.agent, &told);
-        let prepared = driver_of(&plan.body)
-            .prepare(plan, &mut preparation)
-            .map_err(failed)?;
-        let Some(prepared) = prepared else {
+        let Some(prepared) = self.prepare_again(plan, progress)? else {
             return Err(refused(
                 READ,
                 from,
