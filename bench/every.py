@@ -70,6 +70,8 @@ PARTS = [
     Part("repeatability", "repeatability", 1.0, 1.2),
     Part("guests", "overlay-guests --rounds 3 --seconds 1 --only bridge,adaptive,vxlan,link-adaptive", 2.0, 3.5),
     Part("labs", "overlay-labs --turns --rounds 5", 0.8, 2.0),
+    Part("moves", "moves --rounds 5", 0.8, 1.5),
+    Part("container-moves", "container-moves --rounds 5", 0.4, 0.6),
     Part("links", "overlay-links --rounds 3 --seconds 1", 1.0, 2.0),
     Part("real-time", "guest-latency --rounds 2 --seconds 15", 1.5, 2.0),
 ]

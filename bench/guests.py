@@ -70,23 +70,28 @@ class Guest:
         return self.expect(f"END{self.number}", seconds)
 
 
+def command(kernel, initramfs, line, number, device, mtu):
+    """QEMU's command line for a guest whose serial line and monitor are sockets there."""
+    return [
+        "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "256", "-nodefaults", "-display", "none",
+        "-name", "guest,debug-threads=on",
+        "-no-reboot", "-object", "memory-backend-memfd,id=m,size=256M,share=on", "-machine", "q35,memory-backend=m",
+        "-kernel", kernel["image"], "-initrd", initramfs,
+        "-append", f"console=ttyS0 quiet panic=-1 guest={number} mtu={mtu}",
+        "-chardev", f"socket,id=line,path={line},server=on,wait=off", "-serial", "chardev:line",
+        "-qmp", f"unix:{line}.qmp,server=on,wait=off", *device,
+    ]  # fmt: skip
+
+
 @contextmanager
 def boot(kernel, initramfs, place, devices, mtu):
     processes = []
     try:
         for number, (inside, device) in enumerate(devices, 1):
             line = place / f"line{number}"
-            command = inside + [
-                "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "256", "-nodefaults", "-display", "none",
-                "-name", "guest,debug-threads=on",
-                "-no-reboot", "-object", "memory-backend-memfd,id=m,size=256M,share=on", "-machine", "q35,memory-backend=m",
-                "-kernel", kernel["image"], "-initrd", initramfs,
-                "-append", f"console=ttyS0 quiet panic=-1 guest={number} mtu={mtu}",
-                "-chardev", f"socket,id=line,path={line},server=on,wait=off", "-serial", "chardev:line",
-                "-qmp", f"unix:{line}.qmp,server=on,wait=off", *device,
-            ]
             log = open(place / f"qemu{number}.log", "w")
-            processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT))
+            words = inside + command(kernel, initramfs, line, number, device, mtu)
+            processes.append(subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT))
         # Both lines first: output of a guest without a listener is lost.
         both = [Guest(p, place / f"line{n}") for n, p in enumerate(processes, 1)]
         for guest in both:
@@ -109,10 +114,10 @@ exec setsid cttyhack sh -i 2>/dev/null
 """
 
 
-def image(kernel):
-    """An initramfs (newc cpio) of the programs with their libraries, and the modules."""
+def image(kernel, programs=PROGRAMS):
+    """An initramfs (newc cpio) of programs with their libraries, and the modules."""
     files = {"init": (0o755, INIT.replace("MODULES", " ".join(MODULES)).encode())}
-    for program in PROGRAMS:
+    for program in programs:
         path = shutil.which(program)
         files[f"bin/{program}"] = (0o755, Path(path).read_bytes())
         said = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout

@@ -7,7 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use latlab_model::results::{Hop, Trace, WatchedCpu};
+use latlab_model::results::{ActionKind, Held, Hop, Trace, WatchedCpu};
 use latlab_report::explain::{self, Choice};
 use latlab_report::terminal::Look;
 use latlab_report::{analyse, compare, hlog, html, terminal};
@@ -89,6 +89,12 @@ fn make(root: &Path) {
         ..WatchedCpu::default()
     };
     trial.trace = Some(Trace {
+        held: vec![Held {
+            node: "device".into(),
+            act: ActionKind::Migrate,
+            from_ns: 100_000,
+            to_ns: 200_000,
+        }],
         passages: names[0].clone(),
         events: Some(names[1].clone()),
         hops: vec![Hop {
@@ -97,14 +103,7 @@ fn make(root: &Path) {
         }],
         watched: vec![watched(0), watched(1)],
         steal_known: true,
-        ruler: None,
-        hwlat: Vec::new(),
-        stalls: Vec::new(),
-        system_calls: Default::default(),
-        stacks: None,
-        sample_rate: 0,
-        samples_lost: 0,
-        unknown: Vec::new(),
+        ..Trace::default()
     });
     trial.stolen = Some(names[2].clone());
     run.write_trial(&trial).expect("a record");

@@ -31,6 +31,7 @@ set interface v1 interrupts before-data
 delete route lan any 52:54:00:00:00:09 link b
 delete link c
 hold 52:54:00:00:00:01 52:54:00:00:00:02 limit 64kB for 2s
+hold 52:54:00:00:00:03 for 2s when-stopped a
 release 52:54:00:00:00:01
 move 52:54:00:00:00:01 to link b network lan revision 3
 list holds

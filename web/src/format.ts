@@ -1,6 +1,8 @@
 // Numbers for people: three significant digits, SI prefixes, a thin space before the unit. A value
 // that is absent or not finite becomes an en dash, so that NaN never reaches the page.
 
+import type { ActionKind } from './summary';
+
 export const NONE = '–';
 const THIN = '\u2009';
 const GROUP = '\u202f';
@@ -91,6 +93,11 @@ function trimmed(value: number, units: Unit[]): string {
 
 export function bitRate(bitsPerSecond: Maybe): string {
   return withUnit(bitsPerSecond, BITS);
+}
+
+/** The participle of an act. */
+export function participle(act: ActionKind): string {
+  return { pause: 'paused', migrate: 'moved', snapshot: 'saved', restore: 'restored' }[act];
 }
 
 export function bytes(value: Maybe): string {

@@ -34,6 +34,7 @@ const KINDS: Record<string, KindLook> = {
   'page-fault': { color: series(3), marker: symbolDiamond, label: 'page fault' },
   stopped: { color: series(3), marker: symbolSquare, label: 'stopped' },
   throttled: { color: series(1), marker: symbolSquare, label: 'CPU throttling' },
+  held: { color: series(3), marker: symbolWye, label: 'the node stood still' },
   asleep: { color: series(4), marker: symbolDiamond, label: 'asleep in the device' },
   'idle-exit': { color: series(2), marker: symbolCircle, label: 'idle exit' },
   steal: { color: series(6), marker: symbolCircle, label: 'hypervisor steal' },

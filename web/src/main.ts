@@ -17,6 +17,7 @@ import { unfoldAll } from './sections/fold';
 import { method } from './sections/method';
 import { notes } from './sections/notes';
 import { scaling } from './sections/scaling';
+import { lives } from './sections/lives';
 import { starts } from './sections/starts';
 import { themeButton } from './sections/theme';
 import { topologies } from './sections/topologies';
@@ -113,6 +114,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       work,
       scaling(model),
       starts(model),
+      lives(model),
       topologies(model),
       method(model),
     ),

@@ -34,6 +34,7 @@ export interface Summary {
   tails: Tail[];
   topologies: Topology[];
   starts?: Starts[];
+  actions?: Actions[];
   notes: Note[];
 }
 
@@ -220,19 +221,49 @@ export interface TrialSummary {
   /** The metric of a workload in each of its nodes. */
   by_node?: [node: string, value: number][];
   checks: Check[];
-  /** Nodes that stood still within the window. */
-  pauses?: Pause[];
-  /** The longest time without an arrival, where nodes were paused. */
+  /** Things done to nodes within the window. */
+  actions?: ActionRecord[];
+  /** The longest time without an arrival, where there were actions. */
   silence_ns?: number;
 }
 
+export type ActionKind = 'pause' | 'migrate' | 'snapshot' | 'restore';
+
 /** Times in ns on the axis of the series. */
-export interface Pause {
+export interface ActionRecord {
   node: string;
+  act: ActionKind;
+  /** The node to whose hosts it moved. */
+  to?: string;
+  /** When the order was given, and when all of it was done. */
   asked_ns: number;
-  stopped_ns: number;
-  resumed_ns: number;
-  running_ns: number;
+  done_ns: number;
+  /** When the node stood still, was told to go on, and went on. */
+  stopped_ns?: number;
+  resumed_ns?: number;
+  running_ns?: number;
+  /** How long it stood still by QEMU's own account. */
+  claimed_ns?: number;
+  copied?: { bytes: number; passes: number; was_forced: boolean };
+  /** The longest time without an arrival, from the order until a second after it was done. */
+  gap_ns?: number;
+}
+
+/** All actions of one kind on one node in a cell. */
+export interface Actions {
+  cell: string;
+  node: string;
+  act: ActionKind;
+  count: number;
+  gap?: TimeRange;
+  stood?: TimeRange;
+  claimed?: TimeRange;
+  took: TimeRange;
+  /** In bytes. */
+  copied?: TimeRange;
+  passes?: TimeRange;
+  /** Moves of a node that wrote faster than it was copied. */
+  forced: number;
 }
 
 export interface Counters {

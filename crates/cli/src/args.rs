@@ -59,7 +59,7 @@ pub enum Verb {
     Snapshot(Snapshot),
     /// Let a node go on where it was saved (needs root).
     Restore(Restore),
-    /// Move a VM that runs to the hosts of another node (needs root).
+    /// Move a VM or a container that runs to the hosts of another node (needs root).
     Migrate(Migrate),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
     Destroy(Destroy),
@@ -252,15 +252,15 @@ pub struct Restore {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example: latlab migrate overlay guest --to container\n\n\
-                  A VM can be moved if it has `root: disk`. Overlay links with a carrier give each node a host of its \
-                  own; the VM comes to that of the other node."
+                  A VM can be moved if it has `root: disk`, and a container if all its links are overlays with a carrier. \
+                  These give each node a host of its own; the node comes to that of the other one."
 )]
 pub struct Migrate {
     /// Name of the lab.
     pub lab: String,
     /// Name of the node.
     pub node: String,
-    /// Node to whose hosts it comes. Without it: to its own again, or to another QEMU on the same taps.
+    /// Node to whose hosts it comes. Without it: to its own again, or a VM to another QEMU on the same taps.
     #[arg(long, value_name = "NODE")]
     pub to: Option<String>,
 }

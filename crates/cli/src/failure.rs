@@ -68,11 +68,10 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
+    /// Whether the reader of what is printed is gone. A pipe that broke elsewhere is a part of another error.
     pub fn is_broken_pipe(&self) -> bool {
-        self.error.chain().any(|e| {
-            let io = e.downcast_ref::<std::io::Error>();
-            io.is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
-        })
+        let io = self.error.downcast_ref::<std::io::Error>();
+        io.is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
     }
 }
 

@@ -13,7 +13,7 @@ pub fn snapshot(args: &Snapshot) -> Outcome {
     need_root("snapshot", "it reads the memory of nodes")?;
     let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
     let lines = Lines::default();
-    let stopped = lab
+    let stood = lab
         .snapshot(&args.node, &args.to, args.stop, &|step| tell(&lines, step))
         .map_err(explain)?;
     let (node, dir) = (&args.node, args.to.display());
@@ -22,9 +22,9 @@ pub fn snapshot(args: &Snapshot) -> Outcome {
     } else {
         "saved"
     };
-    match stopped {
-        Some(stopped) => {
-            let stopped_ms = stopped.as_secs_f64() * 1e3;
+    match stood {
+        Some(stood) => {
+            let stopped_ms = stood.lasted().as_secs_f64() * 1e3;
             println!("{what} node `{node}` in {dir}; it stood still for {stopped_ms:.1} ms");
         }
         None => println!("{what} node `{node}` in {dir}"),

@@ -29,6 +29,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("boot", include_str!("../../../studies/boot.yaml")),
     ("density", include_str!("../../../studies/density.yaml")),
     ("pause", include_str!("../../../studies/pause.yaml")),
+    ("migration", include_str!("../../../studies/migration.yaml")),
+    ("snapshot", include_str!("../../../studies/snapshot.yaml")),
 ];
 
 pub fn run(args: &Studies) -> Outcome {

@@ -139,7 +139,7 @@ fn nothing_arrives_while_a_node_is_paused() {
         let run = RunDir::open(run.path()).unwrap();
         for number in [1, 2] {
             let trial = run.read_trial(number).unwrap().unwrap();
-            assert_eq!(trial.pauses.len(), 2, "{trial:?}");
+            assert_eq!(trial.actions.len(), 2, "{trial:?}");
             let mut samples = Vec::new();
             let mut reader =
                 SampleReader::open(run.inside(number, trial.samples.as_ref().unwrap()).unwrap());
@@ -148,8 +148,8 @@ fn nothing_arrives_while_a_node_is_paused() {
                 samples.append(&mut batch);
             }
             let arrivals: Vec<i64> = samples.iter().filter_map(|s| s.received_ns).collect();
-            for pause in &trial.pauses {
-                let still = pause.stopped_ns..pause.resumed_ns;
+            for pause in &trial.actions {
+                let still = pause.stopped_ns.unwrap()..pause.resumed_ns.unwrap();
                 assert!(!still.is_empty(), "{pause:?}");
                 let within = arrivals.iter().filter(|at| still.contains(at)).count();
                 // The client, which is not frozen, may still take an answer that was under way.
@@ -161,6 +161,42 @@ fn nothing_arrives_while_a_node_is_paused() {
             }
         }
     });
+}
+
+const FORWARDED: &str = "name: held\nlab:\n  name: NAME\n  topology:\n    nodes:\n      \
+    a: {kind: native, exec: [\"ip route add 10.9.2.0/24 dev eth0\"]}\n      \
+    d: {kind: container}\n      \
+    b: {kind: native, exec: [\"ip route add 10.9.1.0/24 dev eth0\"]}\n    links:\n      \
+    - endpoints:\n          - {node: a, interface: eth0, ipv4: 10.9.1.1/24}\n          \
+    - {node: d, interface: in, ipv4: 10.9.1.2/24}\n      \
+    - endpoints:\n          - {node: d, interface: out, ipv4: 10.9.2.2/24}\n          \
+    - {node: b, interface: eth0, ipv4: 10.9.2.1/24}\nmeasurements:\n  \
+    - {probe: forward, device: af-packet, poll: block, from: a, through: d, to: b, rate: 500, duration: 1s, \
+    actions: [{at: 400ms, do: {pause: d, for: 200ms}}]}\nreplicates: 1\n";
+
+/// Packets that come meanwhile wait for the forwarder in the node, and are the slowest.
+#[test]
+fn packets_that_waited_for_a_paused_node_are_explained_by_it() {
+    enter(
+        "packets_that_waited_for_a_paused_node_are_explained_by_it",
+        |bench| {
+            let study = bench.file("held", FORWARDED);
+            let runs = bench.root().join("runs");
+            let runs_word = runs.to_str().unwrap();
+            bench.latlab(&["run", &study, "--runs", runs_word]).good();
+            let run = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+            let run_word = run.path().display().to_string();
+            let trial = RunDir::open(run.path()).unwrap().read_trial(1).unwrap();
+            let trace = trial.unwrap().trace.unwrap();
+            assert_eq!(trace.held.len(), 1, "{:?}", trace.held);
+            if trace.events.is_none() {
+                println!("nothing was recorded here: {:?}", trace.unknown);
+                return;
+            }
+            let said = bench.latlab(&["explain", &run_word]).good();
+            assert!(said.out.contains("the node was paused"), "{said:#?}");
+        },
+    );
 }
 
 #[test]

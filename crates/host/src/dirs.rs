@@ -56,6 +56,11 @@ impl Dirs {
         self.lab(lab).join("journal.jsonl")
     }
 
+    /// States of nodes saved within a measurement, as large as their memories.
+    pub fn kept(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("kept")
+    }
+
     pub fn state(&self, lab: &str) -> PathBuf {
         self.lab(lab).join("state.json")
     }

@@ -1,12 +1,12 @@
 //! Actions within a measured window: a thread beside the sender does them at their times, and notes when each was
 //! asked for and done, on the host's clock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use latlab_host::lab::Lab;
-use latlab_model::results::Pause;
-use latlab_model::spec::Action;
+use latlab_host::lab::{Lab, Moved, Step, Stood};
+use latlab_model::results::{ActionRecord, Copied, Held};
+use latlab_model::spec::{Act, Action};
 
 use crate::clock::now_ns;
 use crate::context::Context;
@@ -14,30 +14,70 @@ use crate::endpoint::Output;
 use crate::error::Error;
 use crate::probes::Sender;
 
-/// A pause as it was, in nanoseconds of the host's monotonic clock.
+/// An action as it was, in ns of the host's monotonic clock.
 #[derive(Debug, Clone, Copy, Default)]
 struct Done {
     asked_ns: u64,
-    stopped_ns: u64,
-    resumed_ns: u64,
-    running_ns: u64,
+    done_ns: u64,
+    stopped_ns: Option<u64>,
+    resumed_ns: Option<u64>,
+    running_ns: Option<u64>,
+    claimed: Option<Duration>,
+    copied: Option<Copied>,
+}
+
+impl Done {
+    fn stood(&mut self, stood: Option<Stood>) {
+        self.stopped_ns = stood.map(|stood| stood.stopped_ns);
+        self.running_ns = stood.map(|stood| stood.running_ns);
+    }
+
+    fn moved(&mut self, moved: &Moved) {
+        self.stood(moved.stood);
+        self.claimed = moved.downtime;
+        self.copied = Some(Copied {
+            bytes: moved.bytes,
+            passes: moved.rounds,
+            was_forced: moved.was_forced,
+        });
+    }
+}
+
+/// The actions of a measurement.
+#[derive(Debug, Default)]
+pub(crate) struct Acted {
+    /// On the sender's clock, from the begin of the window.
+    pub records: Vec<ActionRecord>,
+    /// When nodes stood still, on the host's clock.
+    pub held: Vec<Held>,
+}
+
+/// Fetches the programs that actions need: within the window it would take long.
+pub(crate) fn prepare(context: &Context<'_>) -> Result<(), Error> {
+    let is_pause = |action: &&Action| matches!(action.act, Act::Pause { .. });
+    let others = context.measurement.actions.iter();
+    let others = others.filter(|action| !is_pause(action));
+    let mut fetched = others.map(|action| context.lab.fetch_tools(&action.node.value));
+    fetched.try_for_each(|fetched| fetched.map_err(of_lab))
 }
 
 /// Waits for the end of a measurement's sender, and does the measurement's actions meanwhile. The window begins `lead`
-/// after the sender is ready. Times of the pauses are on the sender's clock, from `started_ns` of its report.
+/// after the sender is ready. Their times are on the sender's clock, from `started_ns` of its report. Nodes are where
+/// they were before when it returns.
 pub(crate) fn beside(
     context: &Context<'_>,
     mut sender: Sender,
     lead: Duration,
-) -> Result<(Output, Vec<Pause>), Error> {
+) -> Result<(Output, Acted), Error> {
     let actions = &context.measurement.actions;
     if actions.is_empty() {
-        return Ok((sender.finish()?, Vec::new()));
+        return Ok((sender.finish()?, Acted::default()));
     }
     sender.ready()?;
     let begin = Instant::now() + lead;
+    let mut changed = Changed::new(context.lab);
     let (output, done) = std::thread::scope(|scope| {
-        let acting = scope.spawn(|| act(context.lab, actions, begin));
+        let acting = scope.spawn(|| act(actions, begin, &mut changed));
         let output = sender.finish();
         let done = acting.join();
         (
@@ -46,73 +86,188 @@ pub(crate) fn beside(
         )
     });
     let (output, done) = (output?, done?);
+    let started_ns = output.report.as_ref().map_or(0, |r| r.started_ns) as i64;
+    let records = on_axis(context, started_ns, &done)?;
+    let held = held(actions, &done);
+    changed.put_back()?;
+    Ok((output, Acted { records, held }))
+}
+
+fn held(actions: &[Action], done: &[Done]) -> Vec<Held> {
+    let both = actions.iter().zip(done);
+    let held = both.filter_map(|(action, done)| {
+        Some(Held {
+            node: action.node.value.clone(),
+            act: action.act.kind(),
+            from_ns: done.stopped_ns?,
+            to_ns: done.running_ns?,
+        })
+    });
+    let mut held: Vec<Held> = held.collect();
+    held.sort_by_key(|held| held.from_ns);
+    held
+}
+
+/// The actions as results have them. `started_ns` is the zero of the axis on the sender's clock.
+fn on_axis(
+    context: &Context<'_>,
+    started_ns: i64,
+    done: &[Done],
+) -> Result<Vec<ActionRecord>, Error> {
     let node = context.sender();
     let clock = context.lab.clock(node).map_err(|source| Error::Clock {
         node: node.into(),
         source: Box::new(source),
     })?;
     let offset_ns = clock.map_or(0, |clock| clock.offset_ns);
-    let started_ns = output.report.as_ref().map_or(0, |r| r.started_ns) as i64;
-    let on_axis = |ns: u64| ns as i64 + offset_ns - started_ns;
-    let pauses = actions.iter().zip(done).map(|(action, done)| Pause {
+    let at = |ns: u64| ns as i64 + offset_ns - started_ns;
+    let record = |(action, done): (&Action, &Done)| ActionRecord {
         node: action.node.value.clone(),
-        asked_ns: on_axis(done.asked_ns),
-        stopped_ns: on_axis(done.stopped_ns),
-        resumed_ns: on_axis(done.resumed_ns),
-        running_ns: on_axis(done.running_ns),
-    });
-    Ok((output, pauses.collect()))
+        act: action.act.kind(),
+        to: match &action.act {
+            Act::Migrate { to } => Some(to.value.clone()),
+            _ => None,
+        },
+        asked_ns: at(done.asked_ns),
+        done_ns: at(done.done_ns),
+        stopped_ns: done.stopped_ns.map(at),
+        resumed_ns: done.resumed_ns.map(at),
+        running_ns: done.running_ns.map(at),
+        claimed_ns: done.claimed.map(|claimed| claimed.as_nanos() as u64),
+        copied: done.copied,
+        gap_ns: None,
+    };
+    let actions = &context.measurement.actions;
+    Ok(actions.iter().zip(done).map(record).collect())
 }
 
-/// Nodes that stand still; they go on however the measurement ends.
-struct Paused<'a> {
+/// Nodes that are not as they were before the measurement. They are put back however it ends.
+struct Changed<'a> {
     lab: &'a Lab,
-    nodes: BTreeSet<&'a str>,
+    paused: BTreeSet<&'a str>,
+    /// Nodes that moved, with those on whose hosts they were.
+    moved: BTreeMap<&'a str, String>,
+    saved: BTreeSet<&'a str>,
 }
 
-impl Drop for Paused<'_> {
-    fn drop(&mut self) {
-        for node in &self.nodes {
-            // The error that ends the measurement is the one to report.
-            let _ = self.lab.resume(node);
+impl<'a> Changed<'a> {
+    fn new(lab: &'a Lab) -> Self {
+        Changed {
+            lab,
+            paused: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            saved: BTreeSet::new(),
         }
+    }
+
+    /// Lets paused nodes go on, moves others back, and removes what was saved of them. Fails with the first failure,
+    /// after all was tried.
+    fn put_back(&mut self) -> Result<(), Error> {
+        let lab = self.lab;
+        let mut result = Ok(());
+        for node in std::mem::take(&mut self.paused) {
+            result = result.and(lab.resume(node));
+        }
+        for (node, home) in std::mem::take(&mut self.moved) {
+            if lab.host_node(node).is_ok_and(|at| at != home) {
+                result = result.and(lab.migrate(node, &home, &quiet).map(drop));
+            }
+        }
+        for node in std::mem::take(&mut self.saved) {
+            result = result.and(lab.drop_kept(node));
+        }
+        result.map_err(of_lab)
     }
 }
 
-fn act(lab: &Lab, actions: &[Action], begin: Instant) -> Result<Vec<Done>, Error> {
-    let failed = |error| Error::Lab(Box::new(error));
+impl Drop for Changed<'_> {
+    fn drop(&mut self) {
+        // The error that ends the measurement is the one to report.
+        let _ = self.put_back();
+    }
+}
+
+/// Does the actions at their times. After a failure nodes that stand still go on at once, since the sender waits for
+/// their answers.
+fn act<'a>(
+    actions: &'a [Action],
+    begin: Instant,
+    changed: &mut Changed<'a>,
+) -> Result<Vec<Done>, Error> {
     let mut done = vec![Done::default(); actions.len()];
-    let mut paused = Paused {
-        lab,
-        nodes: BTreeSet::new(),
-    };
     for (at_ns, index, is_end) in in_order(actions) {
         let due = begin + Duration::from_nanos(at_ns);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        let node = actions[index].node.value.as_str();
-        let asked_ns = now_ns();
-        if is_end {
-            lab.resume(node).map_err(failed)?;
-            paused.nodes.remove(node);
-            (done[index].resumed_ns, done[index].running_ns) = (asked_ns, now_ns());
-        } else {
-            paused.nodes.insert(node);
-            lab.pause(node).map_err(failed)?;
-            (done[index].asked_ns, done[index].stopped_ns) = (asked_ns, now_ns());
+        let carried_out = match is_end {
+            true => end_pause(&actions[index], changed, &mut done[index]),
+            false => carry_out(&actions[index], changed, &mut done[index]),
+        };
+        if let Err(error) = carried_out {
+            for node in std::mem::take(&mut changed.paused) {
+                // The first failure is the one to report.
+                let _ = changed.lab.resume(node);
+            }
+            return Err(of_lab(error));
         }
+        done[index].done_ns = now_ns();
     }
     Ok(done)
 }
 
-/// The begins and ends of the actions by time: nanoseconds, which one, whether its end.
+fn carry_out<'a>(
+    action: &'a Action,
+    changed: &mut Changed<'a>,
+    done: &mut Done,
+) -> Result<(), latlab_host::lab::Error> {
+    let (lab, node) = (changed.lab, action.node.value.as_str());
+    done.asked_ns = now_ns();
+    match &action.act {
+        Act::Pause { .. } => {
+            changed.paused.insert(node);
+            lab.pause(node)?;
+            done.stopped_ns = Some(now_ns());
+        }
+        Act::Migrate { to } => {
+            let home = lab.host_node(node)?;
+            changed.moved.entry(node).or_insert(home);
+            done.moved(&lab.migrate(node, &to.value, &quiet)?);
+        }
+        Act::Snapshot => {
+            changed.saved.insert(node);
+            done.stood(lab.keep(node, &quiet)?);
+        }
+        Act::Restore => lab.go_back(node, &quiet)?,
+    }
+    Ok(())
+}
+
+fn end_pause<'a>(
+    action: &'a Action,
+    changed: &mut Changed<'a>,
+    done: &mut Done,
+) -> Result<(), latlab_host::lab::Error> {
+    let node = action.node.value.as_str();
+    done.resumed_ns = Some(now_ns());
+    changed.lab.resume(node)?;
+    changed.paused.remove(node);
+    done.running_ns = Some(now_ns());
+    Ok(())
+}
+
+/// Progress is not shown: a measurement runs beside it.
+fn quiet(_: &Step<'_>) {}
+
+fn of_lab(error: latlab_host::lab::Error) -> Error {
+    Error::Lab(Box::new(error))
+}
+
+/// The begins of the actions and the ends of pauses by time: nanoseconds, which one, whether its end.
 fn in_order(actions: &[Action]) -> Vec<(u64, usize, bool)> {
     let moments = actions.iter().enumerate().flat_map(|(index, action)| {
-        [
-            (action.at.value.0, index, false),
-            (action.end().0, index, true),
-        ]
+        let end = matches!(action.act, Act::Pause { .. }).then(|| (action.end().0, index, true));
+        [Some((action.at.value.0, index, false)), end]
     });
-    let mut moments: Vec<_> = moments.collect();
+    let mut moments: Vec<_> = moments.flatten().collect();
     // A node that goes on and stops at the same time goes on first.
     moments.sort_by_key(|&(at, index, is_end)| (at, !is_end, index));
     moments
@@ -130,7 +285,9 @@ mod tests {
         let action = |at, lasts| Action {
             at: Spanned::new(Nanos(at), Mark::default()),
             node: Spanned::new("a".into(), Mark::default()),
-            lasts: Nanos(lasts),
+            act: Act::Pause {
+                lasts: Nanos(lasts),
+            },
         };
         let order = in_order(&[action(50, 10), action(10, 40)]);
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use latlab_model::results::{
-    Check, ClockMap, Counters, Floor, Intruder, NodeRecord, Pause, StreamResult, Trace,
+    ActionRecord, Check, ClockMap, Counters, Floor, Intruder, NodeRecord, StreamResult, Trace,
     WorkloadResult,
 };
 use latlab_samples::Sample;
@@ -34,7 +34,7 @@ pub struct Measured {
     /// Time that the hypervisor took from the CPUs of the two endpoints; `None` where unknown.
     pub stolen: Option<Vec<Stretch>>,
     pub trace: Option<Recorded>,
-    pub pauses: Vec<Pause>,
+    pub actions: Vec<ActionRecord>,
 }
 
 /// The output of a program, kept as it is.

@@ -26,6 +26,7 @@ use crate::{actions, clock, floor};
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let (sender, receiver) = (context.sender(), context.receiver());
     let floor = floor::packets(context)?;
+    actions::prepare(context)?;
     let pins = Pins::of(context);
     let max_packets = probes::packets_with_slack(context);
     let before = clock::compare(context.lab, sender, receiver)?;
@@ -35,7 +36,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let load = Load::of(context, &to);
     let source = probes::source(context, &load, pins.sender)?;
     let warmup = Duration::from_millis(load.warmup_ms);
-    let (sent, pauses) = actions::beside(context, source, warmup)?;
+    let (sent, acted) = actions::beside(context, source, warmup)?;
     std::thread::sleep(STRAGGLERS);
     let received = sink.stop(HANDOVER_TIMEOUT)?;
     let after = clock::compare(context.lab, sender, receiver)?;
@@ -43,7 +44,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let map = before.zip(after).map(|(b, a)| clock::map(b, a, start));
     let mut measured = join(&sent, &received, start, map.as_ref());
     measured.floor = Some(floor);
-    measured.pauses = pauses;
+    measured.actions = acted.records;
     measured.clock = map;
     measured.add_endpoint("sender", sender, &sent);
     measured.add_endpoint("receiver", receiver, &received);

@@ -81,6 +81,9 @@ pub(crate) fn rr_client(
     if m.protocol == Protocol::Udp {
         args.extend(strings(&["--connect", "no"]));
     }
+    if let Some(rate) = m.pace {
+        args.extend(strings(&["--rate", &rate.to_string()]));
+    }
     args.extend(pin::argument(cpu));
     // No exchange takes less than a microsecond.
     let max_records = duration_ms * 1_000 + u64::from(warmup);

@@ -1,6 +1,7 @@
-//! Request/response with one transaction in flight; every transaction is recorded.
+//! Request/response with one transaction in flight, or at a rate; every transaction is recorded.
 //!
-//! Latency is the sender's round trip: request sent to response received, one clock. Message sizes
+//! Latency is the sender's round trip, one clock: from the request sent, at a rate from when it was due, to the response
+//! received. Message sizes
 //! default to Felter 2014's (100 B and 200 B).
 //!
 //! A UDP client does not connect its socket: sockperf's does not either, and a server, which answers many
@@ -30,6 +31,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let m = context.measurement;
     let (sender, receiver) = (context.sender(), context.receiver());
     let floor = floor::rr(context)?;
+    actions::prepare(context)?;
     let pins = Pins::of(context);
     let server = match m.protocol {
         Protocol::Icmp => None,
@@ -46,12 +48,12 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let duration_ms = m.duration.0.div_ceil(1_000_000);
     let client = probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
     // Its warm-up is over within milliseconds.
-    let (output, pauses) = actions::beside(context, client, Duration::ZERO)?;
+    let (output, acted) = actions::beside(context, client, Duration::ZERO)?;
     let served = server.map(|(server, _)| server.stop(HANDOVER_TIMEOUT));
     let served = served.transpose()?;
     let mut measured = Measured {
         floor: Some(floor),
-        pauses,
+        actions: acted.records,
         ..Measured::default()
     };
     if let Some(report) = &output.report {
@@ -70,25 +72,29 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
 fn to_samples(output: &Output, report: &Report) -> Vec<Sample> {
     let start = report.started_ns as i64;
     let measured = output.of(SampleKind::Rr).filter(|r| !r.has(flags::WARM_UP));
-    let mut arrival = 0;
-    measured
+    let mut samples: Vec<Sample> = measured
         .enumerate()
         .map(|(seq, r)| {
             let sent_ns = r.start_ns as i64 - start;
             let received_ns = (!r.has(flags::LOST)).then_some(r.end_ns as i64 - start);
-            let order = received_ns.map(|_| arrival);
-            arrival += i64::from(received_ns.is_some());
             Sample {
                 seq: seq as u64,
-                // A closed loop has no schedule: a request is due when it is sent.
+                // A request is due when it is sent, or timed from when it was due.
                 intended_ns: sent_ns,
                 sent_ns,
                 received_ns,
                 latency_ns: received_ns.map(|r| r - sent_ns),
-                arrival: order,
+                arrival: None,
             }
         })
-        .collect()
+        .collect();
+    let mut arrived: Vec<&mut Sample> = samples.iter_mut().collect();
+    arrived.retain(|sample| sample.received_ns.is_some());
+    arrived.sort_by_key(|sample| sample.received_ns);
+    for (order, sample) in arrived.into_iter().enumerate() {
+        sample.arrival = Some(order as i64);
+    }
+    samples
 }
 
 fn counters(report: &Report) -> Counters {

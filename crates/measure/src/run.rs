@@ -379,7 +379,7 @@ impl<'a> Run<'a> {
             samples,
             stolen,
             trace,
-            pauses: measured.pauses,
+            actions: measured.actions,
             starts,
         };
         self.dir.write_trial(&trial)?;

@@ -260,6 +260,12 @@ fn holds_and_moves_are_no_part_of_a_file() {
     };
     assert_eq!((hold.addresses.len(), hold.limit.0), (2, 1 << 20));
     assert_eq!(hold.time.0, 2_000_000_000);
+    assert_eq!(hold.when_stopped, None);
+    let line = "hold 52:54:00:00:00:01 for 2s when-stopped v1";
+    let Ok(Some(Command::Hold(hold))) = parse(line, &overlay) else {
+        panic!("{line}");
+    };
+    assert_eq!(hold.when_stopped.as_deref(), Some("v1"));
 }
 
 #[test]

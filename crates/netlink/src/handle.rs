@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
-use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER, protocols::NETLINK_ROUTE};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::attribute::{attributes, string_of};
@@ -54,7 +54,25 @@ struct Answer<'a> {
 impl Handle {
     /// Opens a handle in the calling thread's network namespace.
     pub fn open() -> Result<Self, Error> {
-        let socket = Socket::new(NETLINK_ROUTE)
+        Self::open_for(NETLINK_ROUTE, "open a route netlink socket")
+    }
+
+    /// The number of tables of nftables in the calling thread's network namespace; none where the kernel has no
+    /// nftables. Rules of `iptables-nft` are in such tables, too.
+    pub fn nftables() -> Result<usize, Error> {
+        const NFT_MSG_GETTABLE: u16 = 10 << 8 | 1;
+        let mut netfilter = Self::open_for(NETLINK_NETFILTER, "open a netfilter socket")?;
+        let any_family = [0; 4];
+        let request = Request::raw(NFT_MSG_GETTABLE, 0, &any_family, "list tables".into());
+        match netfilter.dump(&request, |_| Some(())) {
+            Ok(tables) => Ok(tables.len()),
+            Err(Error::Refused { .. }) => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_for(protocol: isize, action: &'static str) -> Result<Self, Error> {
+        let socket = Socket::new(protocol)
             .and_then(|mut socket| {
                 socket.bind_auto()?;
                 socket.connect(&SocketAddr::new(0, 0))?;
@@ -62,10 +80,7 @@ impl Handle {
                 socket.set_ext_ack(true)?;
                 Ok(socket)
             })
-            .map_err(|source| Error::Socket {
-                action: "open a route netlink socket",
-                source,
-            })?;
+            .map_err(|source| Error::Socket { action, source })?;
         Ok(Self {
             socket,
             sequence: 0,

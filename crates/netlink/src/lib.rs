@@ -16,6 +16,7 @@
 
 mod address;
 mod attribute;
+mod copy;
 mod error;
 mod handle;
 mod link;
@@ -25,6 +26,7 @@ mod request;
 mod route;
 
 pub use address::{Address, InterfaceAddress};
+pub use copy::Table;
 pub use error::Error;
 pub use handle::Handle;
 pub use link::{

@@ -39,6 +39,26 @@ impl Request<'_> {
         }
     }
 
+    /// A message of type `kind` whose payload the kernel gave; `flags` are added to `NLM_F_REQUEST`.
+    pub(crate) fn raw(kind: u16, flags: u16, payload: &[u8], action: String) -> Self {
+        const HEADER_BYTES: usize = 16;
+        let flags = flags | NLM_F_REQUEST;
+        let padded = payload.len().next_multiple_of(4);
+        let length = (HEADER_BYTES + padded) as u32;
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend(payload);
+        bytes.resize(HEADER_BYTES + padded, 0);
+        Self {
+            bytes,
+            flags,
+            action,
+            descriptors: PhantomData,
+        }
+    }
+
     pub fn action(&self) -> &str {
         &self.action
     }

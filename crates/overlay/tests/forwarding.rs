@@ -274,13 +274,14 @@ fn a_bound_address_is_used_only_where_it_was_moved_to() {
 
 /// The other host sent it before it knew that the guest has moved. It comes from a link and has to leave through one.
 #[test]
-fn only_a_frame_that_waited_goes_from_link_to_link() {
+fn only_a_frame_that_waited_or_is_late_goes_from_link_to_link() {
     let mut switch = Switch::new(LEARNING);
     switch.relocate(mac(9), "l", 1).expect("moved");
-    assert_eq!(
-        switch.send("m", 7, mac(8), mac(9)),
-        Err(DropReason::NoRoute)
-    );
+    let none = Err(DropReason::NoRoute);
+    assert_eq!(switch.send("m", 7, mac(8), mac(9)), ports(&["l"]));
+    assert_eq!(switch.send("l", 7, mac(8), mac(9)), none, "not back");
+    switch.at(3);
+    assert_eq!(switch.send("m", 7, mac(8), mac(9)), none);
     let bytes: &'static [u8] = [&mac(9)[..], &mac(8), &[0; 48]].concat().leak();
     for (from, network, expected) in [
         ("m", 7, Ok(switch.ids["l"])),

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use common::{Daemon, TIMEOUT, World, eventually, run};
 use underlay::{Raw, on};
+use vhost::VhostBackend;
+use vhost::vhost_user::VhostUserFrontend;
 use vm::{PLAIN, Vm};
 
 /// Address of a guest whose place is what matters, and of others.
@@ -349,6 +351,197 @@ fn hostile_words_are_refused_and_change_nothing() {
         client
             .say("hold 02:00:00:00:00:02 limit 61MiB for 60s")
             .unwrap();
+    });
+}
+
+/// Frames on their way to a guest that takes them, at most: as many as its ring has room for, whatever the guest does.
+const WINDOW: u32 = 48;
+
+/// The guest's side of a flood: every number arrives once and in order.
+struct Flooded {
+    guest: Vm,
+    next: Arc<AtomicU32>,
+}
+
+impl Flooded {
+    fn take(&mut self, count: u32) {
+        let (end, until) = (
+            Instant::now() + TIMEOUT,
+            self.next.load(Ordering::Relaxed) + count,
+        );
+        while self.next.load(Ordering::Relaxed) < until {
+            if let Some((_, frame)) = self.guest.receive() {
+                if let Some(number) = number_of(&frame) {
+                    assert_eq!(number, self.next.load(Ordering::Relaxed), "in order");
+                    self.next.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            assert!(
+                Instant::now() < end,
+                "frame {:?} does not arrive",
+                self.next
+            );
+        }
+    }
+
+    /// As a monitor that moves a guest: it has the rings set up anew for the log of written pages, and stops them later.
+    fn stop(&mut self) {
+        for _ in 0..10 {
+            let call = &self.guest.call;
+            self.guest.monitor.set_vring_call(0, call).unwrap();
+            self.take(20);
+        }
+        for ring in [0, 1] {
+            let monitor = &mut self.guest.monitor;
+            monitor.set_vring_enable(ring, false).unwrap();
+            monitor.get_vring_base(ring).unwrap();
+        }
+    }
+}
+
+/// A guest stops its rings while frames come as fast as it takes them, and goes on with the same rings at another port,
+/// which is there before the frames or after them.
+#[test]
+fn a_guest_that_stops_and_moves_under_a_flood_loses_nothing() {
+    for dispatchers in [1, 3] {
+        run(&format!("overlay-hold-stop-{dispatchers}"), |world| {
+            let names = ["v", "w"];
+            let sockets = names.map(|name| world.path(&format!("{name}.sock")));
+            let mut more = format!("set dispatch dispatchers {dispatchers}\n");
+            for (name, socket) in names.iter().zip(&sockets) {
+                let socket = socket.display();
+                more += &format!("add interface {name} network lan vhost-user {socket}\n");
+            }
+            let lan = Lan::start(world, &more);
+            let mut client = lan.daemon.client();
+            let to_v = format!("move {MOVING_TEXT} to interface v revision 1");
+            client.say(&to_v).unwrap();
+            let mut flooded = Flooded {
+                guest: Vm::connect(&sockets[0], PLAIN),
+                next: Arc::default(),
+            };
+            let (next, is_over) = (Arc::clone(&flooded.next), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                let _ended = Ended(&is_over);
+                scope.spawn(|| {
+                    let mut sent = 0;
+                    while !is_over.load(Ordering::Relaxed) {
+                        if sent - next.load(Ordering::Relaxed) < WINDOW {
+                            lan.taps[0].send(&frame(MOVING, OTHER, sent));
+                            sent += 1;
+                        }
+                    }
+                });
+                for number in 2..22 {
+                    let here = number % 2;
+                    let there = 1 - here;
+                    let armed = |at: usize| {
+                        format!("hold {MOVING_TEXT} for 20s when-stopped {}", names[at])
+                    };
+                    let said = client.say(&armed(here));
+                    let stays = said.is_err_and(|e| !e.contains("is held already"));
+                    assert!(!stays, "the hold");
+                    flooded.stop();
+                    let is_first = number % 4 < 2;
+                    if is_first {
+                        flooded.guest.reconnect(&sockets[there], PLAIN);
+                    }
+                    let to = format!(
+                        "move {MOVING_TEXT} to interface {} revision {number}",
+                        names[there]
+                    );
+                    client.say(&to).unwrap();
+                    if !is_first {
+                        client.say(&armed(there)).unwrap();
+                    }
+                    client.say(&format!("release {MOVING_TEXT}")).unwrap();
+                    if !is_first {
+                        flooded.guest.reconnect(&sockets[there], PLAIN);
+                    }
+                    flooded.take(2 * WINDOW);
+                }
+            });
+            assert_eq!(held(&lan.daemon).1, 0);
+        });
+    }
+}
+
+/// Ends a thread, also after a failed assertion.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_hold_waits_for_the_stop_of_an_interface() {
+    run("overlay-hold-armed", |world| {
+        let socket = world.path("v.sock");
+        let more = format!(
+            "add interface v network lan vhost-user {} mac {MOVING_TEXT}",
+            socket.display()
+        );
+        let lan = Lan::start(world, &more);
+        let mut client = lan.daemon.client();
+        let before = client.say("show").unwrap();
+        for (line, expected) in [
+            (
+                "02:00:00:00:00:02 for 1s when-stopped x",
+                "there is no interface `x`",
+            ),
+            ("02:00:00:00:00:02 for 1s when-stopped a", "has no rings"),
+            (
+                "02:00:00:00:00:03 for 1s when-stopped v",
+                "is no address of",
+            ),
+            ("02:00:00:00:00:02 when-stopped v", "`for` is missing"),
+        ] {
+            let refused = client.say(&format!("hold {line}")).expect_err(line);
+            assert!(refused.contains(expected), "{line}: {refused}");
+            assert_eq!(client.say("show").unwrap(), before, "{line}");
+        }
+        let order = format!("hold {MOVING_TEXT} for 60s when-stopped v");
+        // A guest that is not there yet, and comes.
+        client.say(&order).unwrap();
+        lan.send(10);
+        eventually("they wait", || held(&lan.daemon) == (10, 0));
+        let mut guest = Vm::connect(&socket, PLAIN);
+        eventually("it ends with the start", || {
+            client.say("list holds").unwrap().is_empty()
+        });
+        // One that is gone, with an end by its holder.
+        client.say(&order).unwrap();
+        let refused = client.say(&order).unwrap_err();
+        assert!(refused.contains("is held already"), "{refused}");
+        let line = client.say("list holds").unwrap().remove(0);
+        assert!(line.ends_with(" when-stopped v"), "{line}");
+        lan.send(10);
+        let mut numbers = Vec::new();
+        eventually("it takes them", || {
+            let frames = std::iter::from_fn(|| guest.receive());
+            numbers.extend(frames.filter_map(|(_, frame)| number_of(&frame)));
+            numbers.len() == 20
+        });
+        assert_eq!(numbers, up_to(20));
+        assert_eq!(held(&lan.daemon), (10, 0), "it has not begun");
+        drop(guest);
+        eventually("they wait", || {
+            lan.send(1);
+            held(&lan.daemon).0 > 10
+        });
+        drop(client);
+        eventually("it ends with its connection", || {
+            lan.daemon.tell("list holds").is_empty()
+        });
+        // One whose interface is closed.
+        let mut client = lan.daemon.client();
+        client.say(&order).unwrap();
+        client.say("delete interface v").unwrap();
+        eventually("it ends with its interface", || {
+            client.say("list holds").unwrap().is_empty()
+        });
     });
 }
 

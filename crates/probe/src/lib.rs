@@ -6,7 +6,7 @@
 //!
 //! | probe | what it does | samples |
 //! |---|---|---|
-//! | `rr-server`, `rr-client` | request and response, one transaction in flight | every transaction |
+//! | `rr-server`, `rr-client` | request and response, one in flight or at a rate | every transaction |
 //! | `source`, `sink` | packets on a schedule fixed in advance, timed one way | every packet, at both ends |
 //! | `discard` | is there for packets and reads none | none |
 //! | `layer2` | carries frames between two interfaces: a device under test | none |
@@ -59,7 +59,7 @@ usage: latlab-agent probe PROBE [--OPTION VALUE]...
 rr-server  --proto tcp|udp --bind ADDR:PORT [--response-bytes 200] [--poll block|busy]
 rr-client  --proto tcp|udp|icmp --to ADDR[:PORT] [--bind ADDR] --count N | --duration-ms D
            [--request-bytes 100] [--response-bytes 200] [--warmup 100] [--timeout-ms 1000]
-           [--poll block|busy] [--connect yes|no]
+           [--poll block|busy] [--connect yes|no] [--rate REQUESTS]
 sink       --bind ADDR:PORT [--max-packets 1048576] [--flow ID] [--stamp user|kernel]
            [--poll block|busy] [--doze-us 0] [--receive-buffer BYTES]
 discard    --bind ADDR:PORT
@@ -71,6 +71,7 @@ clock      [--reads 100000]
 
 every probe: [--cpu LIST] [--fifo 1..98] [--max-memory BYTES] [--output frames|json]
 
+With --rate, rr-client sends requests whether answers come or not.
 --bytes is the length of the Ethernet frame, FCS included. Servers stop when their standard
 input ends. Exit code: 0 done, 1 the measurement broke, 2 the input or the machine is at fault.
 ";

@@ -20,6 +20,7 @@ pub mod explain;
 pub mod graph;
 pub mod hlog;
 pub mod html;
+mod lives;
 pub mod noise;
 mod scaling;
 pub mod stats;

@@ -156,6 +156,7 @@ mod tests {
     #[test]
     fn every_interruption_has_one_cause() {
         let capture = Capture {
+            held: Vec::new(),
             events: vec![
                 event(1_000, EventKind::VectorEntry, 0),
                 event(3_000, EventKind::VectorExit, 0),

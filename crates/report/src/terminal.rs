@@ -7,8 +7,7 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use latlab_model::results::{
-    Cell, Comparison, Group, Latency, Metric, Note, Range, RunState, Severity, Summary, TailRatio,
-    Verdict,
+    Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, TailRatio, Verdict,
 };
 
 use crate::stats::SIGNIFICANCE;
@@ -28,7 +27,7 @@ pub fn render(summary: &Summary, look: Look) -> String {
     }
     out.push_str(&crate::scaling::tables(summary, look));
     out.push_str(&tails(summary, look));
-    out.push_str(&starts(summary, look));
+    out.push_str(&crate::lives::tables(summary, look));
     if !summary.notes.is_empty() {
         // Writing to a String cannot fail, here and below.
         let _ = write!(out, "\n{}\n", look.bold("Before you trust these numbers"));
@@ -82,40 +81,6 @@ fn tails(summary: &Summary, look: Look) -> String {
     } else {
         format!("\n{}", table.render(look))
     }
-}
-
-/// How long containers and VMs took to start.
-fn starts(summary: &Summary, look: Look) -> String {
-    if summary.starts.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[
-        ("start of nodes", Align::Left),
-        ("kind", Align::Left),
-        ("nodes", Align::Right),
-        ("labs", Align::Right),
-        ("one node [range]", Align::Right),
-        ("all of them [range]", Align::Right),
-    ]);
-    let range = |range: &Range| {
-        let ends = (range.smallest, range.largest);
-        with_interval(range.median, Some(ends), "ns")
-    };
-    for start in &summary.starts {
-        let levels: Vec<&str> = start.levels.values().map(String::as_str).collect();
-        table.row(
-            vec![
-                levels.join(" "),
-                start.kind.clone(),
-                count(start.nodes as u64),
-                count(start.deployments as u64),
-                range(&start.each),
-                range(&start.all),
-            ],
-            None,
-        );
-    }
-    format!("\n{}", table.render(look))
 }
 
 fn heading(summary: &Summary, look: Look) -> String {

@@ -66,6 +66,7 @@ fn traced(scratch: &Scratch, events: &[Event]) -> RunDir {
     let number = run.read_manifest().unwrap().order[0].trial;
     let mut trial = run.read_trial(number).unwrap().unwrap();
     let trace = Trace {
+        held: Vec::new(),
         passages: RunDir::passages_name(number),
         events: (!events.is_empty()).then(|| RunDir::events_name(number)),
         hops: vec![Hop {

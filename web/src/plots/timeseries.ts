@@ -16,9 +16,9 @@ import {
   type Domain,
 } from '../axis';
 import { h, s } from '../dom';
-import { bitRate, duration, durationTick, quantityTick, seconds } from '../format';
+import { bitRate, duration, durationTick, participle, quantityTick, seconds } from '../format';
 import { cellsOf, type MeasurementView } from '../model';
-import type { Cell, Group, TrialSummary } from '../summary';
+import type { ActionRecord, Cell, Group, TrialSummary } from '../summary';
 import { caption, cellData, cellStyle, visibleCells, type Context, type Panel } from './panel';
 import { trialName } from './marks';
 
@@ -36,10 +36,10 @@ export function timePanel(
   axis: () => AxisSpec,
 ): Panel {
   const canvas = h('div', { class: 'canvas' });
-  const isPaused = cellsOf(context.model, group).some((cell) =>
-    (context.model.trials.get(cell.id) ?? []).some(({ pauses }) => pauses !== undefined),
+  const isActed = cellsOf(context.model, group).some((cell) =>
+    (context.model.trials.get(cell.id) ?? []).some(({ actions }) => actions !== undefined),
   );
-  const hint = isPaused ? `${HINT} Grey: a node stood still.` : HINT;
+  const hint = isActed ? `${HINT} Grey: something was done to a node; dark: it stood still.` : HINT;
   const readout = h('p', { class: 'readout line', 'data-readout': 'series' }, hint);
   const element = h(
     'figure',
@@ -185,19 +185,16 @@ function drawSegment(
   });
   const room = { x: range[0], y: box.top, width: range[1] - range[0], height: box.height };
   g.append(s('rect', { class: 'target', ...room }));
-  for (const pause of trial.pauses ?? []) {
-    const [from, to] = [x(pause.asked_ns / 1e9), x(pause.running_ns / 1e9)];
-    const width = Math.max(1, to - from);
-    g.append(
-      s('rect', {
-        ...room,
-        class: 'pause',
-        x: from,
-        width,
-        'data-part': 'pause',
-        'data-node': pause.node,
-      }),
-    );
+  for (const action of trial.actions ?? []) {
+    const band = (part: string, from: number, to: number): void => {
+      const left = x(from / 1e9);
+      const width = Math.max(1, x(to / 1e9) - left);
+      const place = { ...room, x: left, width };
+      g.append(s('rect', { ...place, class: part, 'data-part': part, 'data-node': action.node }));
+    };
+    band('action', action.asked_ns, action.done_ns);
+    const { stopped_ns, running_ns } = action;
+    if (stopped_ns !== undefined && running_ns !== undefined) band('stood', stopped_ns, running_ns);
   }
   if (trial.series.length > 0) {
     const buckets = trial.series as Bucket[];
@@ -251,17 +248,25 @@ function read(
   const text = isStream
     ? bitRate(median)
     : `median ${duration(median)}, smallest ${duration(low)}, largest ${duration(high)}`;
-  const paused = pausesOf(trial, t);
-  return `${name} at ${seconds(time)}: ${text}${trial.overloaded ? ', overloaded' : ''}${paused}`;
+  const acted = actionsOf(trial, t);
+  return `${name} at ${seconds(time)}: ${text}${trial.overloaded ? ', overloaded' : ''}${acted}`;
 }
 
-/** Words for the pauses of a trial: the one at this time, and what all of them did to the arrivals. */
-function pausesOf({ pauses, silence_ns }: TrialSummary, time: number): string {
+/** Words for the actions of a trial: the one at this time, and what all of them did to the arrivals. */
+function actionsOf({ actions, silence_ns }: TrialSummary, time: number): string {
   const ns = time * 1e9;
-  const here = (pauses ?? []).filter((p) => p.asked_ns <= ns && ns <= p.running_ns);
-  const words = here.map(
-    (p) => `; ${p.node} stood still for ${duration(p.resumed_ns - p.stopped_ns)}`,
-  );
+  const here = (actions ?? []).filter((a) => a.asked_ns <= ns && ns <= a.done_ns);
+  const words = here.map((action) => {
+    const still = stoodStill(action);
+    const stood = still === undefined ? '' : `, stood still for ${duration(still)}`;
+    return `; ${action.node} was ${participle(action.act)}${stood}`;
+  });
   if (silence_ns !== undefined) words.push(`; longest silence ${duration(silence_ns)}`);
   return words.join('');
+}
+
+/** How long a node stood still, in ns, where that is known. */
+function stoodStill({ stopped_ns, resumed_ns, running_ns }: ActionRecord): number | undefined {
+  const until = resumed_ns ?? running_ns;
+  return until === undefined || stopped_ns === undefined ? undefined : until - stopped_ns;
 }

@@ -7,6 +7,7 @@ import type { Model } from '../model';
 import { look, markerPath } from '../palette';
 import { scalingPlot, type Line, type Scaling } from '../plots/scaling';
 import type { Cell, Metric } from '../summary';
+import { tableOf } from './rows';
 
 const MEMORY: [name: string, title: string][] = [
   ['memory-host', 'Memory per node, host’s loss'],
@@ -146,22 +147,5 @@ function table(model: Model, cells: Cell[]): HTMLElement {
       memory.map(([name]) => value(cell, name)),
     );
   });
-  return h(
-    'div',
-    { class: 'scroll' },
-    h(
-      'table',
-      { class: 'starts' },
-      h(
-        'thead',
-        {},
-        h(
-          'tr',
-          {},
-          ['', ...heads].map((head) => h('th', { scope: 'col' }, head)),
-        ),
-      ),
-      h('tbody', {}, rows),
-    ),
-  );
+  return tableOf(['', ...heads], rows);
 }

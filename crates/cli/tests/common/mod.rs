@@ -4,6 +4,7 @@
 // Each program that includes this module uses a part of it.
 #![allow(dead_code)]
 
+pub mod criu;
 #[path = "../../../host/tests/guests/evidence.rs"]
 mod evidence;
 #[path = "../../../host/tests/namespaces/mod.rs"]

@@ -2,11 +2,11 @@
 //!
 //! CRIU runs in the network namespace of what it dumps or restores, so that nothing of the namespace is dumped: neither
 //! interfaces, nor addresses, nor rules. Connections of TCP are kept. From the dump to the restore rules in that
-//! namespace drop their packets; otherwise the kernel would answer them with resets.
+//! namespace drop their packets, or the caller keeps them away; otherwise the kernel would answer them with resets.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::program::Borrowed;
@@ -17,7 +17,7 @@ use crate::sys::process::{Exit, Process};
 use crate::sys::spawn::Spawn;
 
 /// A gigabyte is dumped in seconds; a machine that swaps needs longer.
-const TIMEOUT: Duration = Duration::from_secs(300);
+pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A leftover of CRIU where `/run` is no tmpfs: it keeps what it found out of the kernel in such a file only.
 const LEFTOVER: &str = "/run/criu.kdat.tmp";
@@ -43,6 +43,30 @@ pub struct Criu<'a> {
     pub images: &'a Path,
     /// Its log.
     pub log: &'a Path,
+    pub cut: Cut,
+    /// Mounts of the processes whose content is not dumped: their mount points, and where the same file systems are to
+    /// be found by a restore.
+    pub taken: &'a [(PathBuf, PathBuf)],
+    /// After this time it is ended.
+    pub timeout: Duration,
+}
+
+/// The way to keep packets of the connections away from the dump to the restore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Rules in the network namespace, which CRIU makes and removes.
+    ByCriu,
+    /// The caller has cut the network off.
+    ByCaller,
+}
+
+/// The fate of processes that were dumped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dumped {
+    GoOn,
+    End,
+    /// Standing still, as after SIGSTOP.
+    Stand,
 }
 
 /// Where processes are restored, if not where this one is.
@@ -54,12 +78,18 @@ pub struct Place<'a> {
 }
 
 impl Criu<'_> {
-    /// Writes the images of a process and its descendants. They end with it, or go on.
-    pub fn dump(&self, first: &Process, goes_on: bool) -> Result<(), Error> {
+    /// Writes the images of a process and its descendants.
+    pub fn dump(&self, first: &Process, dumped: Dumped) -> Result<(), Error> {
         let pid = first.id().pid.to_string();
         let mut spawn = self.command("dump").args(["--tree", &pid]);
-        if goes_on {
-            spawn = spawn.args(["--leave-running"]);
+        for (number, (point, _)) in self.taken.iter().enumerate() {
+            let external = format!("mnt[{}]:taken{number}", point.display());
+            spawn = spawn.args(["--external", &external]);
+        }
+        match dumped {
+            Dumped::GoOn => spawn = spawn.args(["--leave-running"]),
+            Dumped::Stand => spawn = spawn.args(["--leave-stopped"]),
+            Dumped::End => {}
         }
         self.run(spawn)
     }
@@ -70,6 +100,10 @@ impl Criu<'_> {
         let _ = fs::remove_file(pid_file);
         let mut spawn = self.command("restore").args(["--restore-detached"]);
         spawn = spawn.args(["--pidfile".as_ref(), pid_file.as_os_str()]);
+        for (number, (_, place)) in self.taken.iter().enumerate() {
+            let external = format!("mnt[taken{number}]:{}", place.display());
+            spawn = spawn.args(["--external", &external]);
+        }
         if let Some(place) = place {
             spawn = spawn.args(["--root".as_ref(), place.root.as_os_str()]);
             spawn = spawn.cgroup(place.cgroup).cgroup_namespace();
@@ -89,12 +123,16 @@ impl Criu<'_> {
         spawn = spawn.args(&self.tool.arguments).args([verb]);
         spawn = spawn.args(["--images-dir".as_ref(), self.images.as_os_str()]);
         spawn = spawn.args(["--log-file".as_ref(), self.log.as_os_str()]);
+        let lock = match self.cut {
+            Cut::ByCriu => "nftables",
+            Cut::ByCaller => "skip",
+        };
         // Binds from the host are found again by their paths; cgroups are those that CRIU is in.
         spawn.args([
             "-v4",
             "--tcp-established",
             "--network-lock",
-            "nftables",
+            lock,
             "--manage-cgroups=ignore",
             "--external",
             "mnt[]:",
@@ -102,7 +140,9 @@ impl Criu<'_> {
     }
 
     fn run(&self, spawn: Spawn<'_>) -> Result<(), Error> {
-        let output = spawn.run(b"", TIMEOUT);
+        // One of an earlier run would tell the reason of that.
+        let _ = fs::remove_file(self.log);
+        let output = spawn.run(b"", self.timeout);
         remove_leftover();
         let output = output?;
         if output.exit == Exit::Code(0) {
@@ -129,8 +169,9 @@ fn remove_leftover() {
     }
 }
 
-/// Words of errors that only say that there was one before.
-const CONSEQUENCES: [&str; 3] = [
+/// Words of errors that only say that there was one before, or that do no harm.
+const CONSEQUENCES: [&str; 4] = [
+    "Can't setup RLIMIT_NOFILE",
     "FAILED.",
     "failed with -1",
     "Could not initialize kernel features detection",
@@ -143,7 +184,9 @@ fn last_error(log: &str) -> Option<String> {
         let (_, reason) = rest.split_once("): ")?;
         Some(reason.trim())
     });
-    let says_more = |reason: &&str| !CONSEQUENCES.iter().any(|words| reason.contains(words));
+    let says_more = |reason: &&str| {
+        !reason.is_empty() && !CONSEQUENCES.iter().any(|words| reason.contains(words))
+    };
     let mut reasons = reasons.filter(says_more);
     reasons.next().map(str::to_owned)
 }

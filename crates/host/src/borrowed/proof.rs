@@ -16,7 +16,7 @@ use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, NewLink};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::criu::Criu;
+use super::criu::{self, Criu, Cut, Dumped};
 use super::program::Borrowed;
 use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
@@ -134,9 +134,12 @@ impl Trial {
             netns: server,
             images: work,
             log: &log,
+            cut: Cut::ByCriu,
+            taken: &[],
+            timeout: criu::TIMEOUT,
         };
         let server = self.server.try_clone().map_err(|e| e.to_string())?;
-        let dumped = job(server.as_fd()).dump(&self.process, false);
+        let dumped = job(server.as_fd()).dump(&self.process, Dumped::End);
         dumped.map_err(|e| format!("the dump failed: {e}"))?;
         end(&self.process);
         self.send(100)?;

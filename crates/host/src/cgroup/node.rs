@@ -43,6 +43,19 @@ pub struct NodeCgroup {
     dirs: Vec<PathBuf>,
 }
 
+/// Limits that are doubled for a while.
+#[derive(Debug)]
+pub struct Doubled(Vec<(PathBuf, u64)>);
+
+impl Drop for Doubled {
+    fn drop(&mut self) {
+        // The last one first. One that cannot be set back is wider than asked for, which no node notices.
+        for (file, limit) in self.0.iter().rev() {
+            let _ = write(file, &limit.to_string());
+        }
+    }
+}
+
 impl NodeCgroup {
     /// Takes over the directories of a group, from [`Cgroups::dirs`](super::Cgroups::dirs) or from
     /// the journal. They need not exist. A path that is not `.../latlab/<lab>/<node>` is refused,
@@ -122,6 +135,34 @@ impl NodeCgroup {
             .iter()
             .flat_map(|dir| files.map(|file| dir.join(file)));
         all.find_map(|file| read_number(&file).ok())
+    }
+
+    /// Doubles the group's limits of memory and processes, until the value is dropped: for a node that is copied within
+    /// its group. A kernel that does not take a limit keeps the one that it has.
+    pub fn doubled(&self) -> Result<Doubled, Error> {
+        let mut limits = Vec::new();
+        // The limit with swap is never below that without.
+        let files = [
+            "memory.memsw.limit_in_bytes",
+            "memory.limit_in_bytes",
+            "memory.max",
+            "pids.max",
+        ];
+        for name in files {
+            let all = self.dirs.iter().map(|dir| dir.join(name));
+            for file in all.filter(|file| file.exists()) {
+                let text = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
+                let Ok(limit) = text.trim().parse::<u64>() else {
+                    continue;
+                };
+                // On version 1, no limit is a number too large to be doubled.
+                let twice = limit.saturating_mul(2);
+                if twice < 1 << 60 && write(&file, &twice.to_string()).is_ok() {
+                    limits.push((file, limit));
+                }
+            }
+        }
+        Ok(Doubled(limits))
     }
 
     /// The processes in the group and in groups the node made below it.
@@ -440,6 +481,37 @@ fn remove_tree(dir: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_are_doubled_for_a_while() {
+        let top = std::env::temp_dir().join(format!("latlab-doubled-{}", std::process::id()));
+        let dir = top.join("latlab/lab/node");
+        fs::create_dir_all(&dir).unwrap();
+        let none_of_version_1 = "9223372036854771712\n";
+        let files = [
+            ("memory.max", "100\n", "200\n"),
+            ("pids.max", "max\n", "max\n"),
+            (
+                "memory.limit_in_bytes",
+                none_of_version_1,
+                none_of_version_1,
+            ),
+        ];
+        for (name, text, _) in files {
+            fs::write(dir.join(name), text).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        let group = NodeCgroup::from_dirs(vec![dir.clone()]).unwrap();
+        let doubled = group.doubled().unwrap();
+        for (name, _, meanwhile) in files {
+            assert_eq!(read(name), meanwhile);
+        }
+        drop(doubled);
+        for (name, text, _) in files {
+            assert_eq!(read(name), text);
+        }
+        fs::remove_dir_all(top).unwrap();
+    }
 
     #[test]
     fn only_paths_of_nodes_are_taken_over() {

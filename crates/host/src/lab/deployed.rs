@@ -297,10 +297,12 @@ impl Lab {
         found.unwrap_or(index)
     }
 
-    /// The directory of a node. Each move of a VM changes between two, since both QEMUs need one at the same time.
+    /// The directory of a node. Each move of a VM changes between two, since both QEMUs need one at the same time; a
+    /// container stays in its own.
     pub(super) fn node_dir(&self, node: &str, moves: u32) -> PathBuf {
         let dir = self.dirs.node(&self.state.lab, node);
-        if moves % 2 == 0 {
+        let is_guest = |(_, plan): (usize, &NodePlan)| plan.kind().is_guest();
+        if moves % 2 == 0 || !self.node(node).is_ok_and(is_guest) {
             dir
         } else {
             dir.join("moved")

@@ -4,20 +4,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use latlab_model::kinds::NodeKind;
+use latlab_model::plan::InterfacePlan;
+use latlab_model::units::Bytes;
 
+use super::cables::{Cables, Network};
 use super::deployed::Lab;
 use super::error::Error;
+use super::memory::available_bytes;
 use super::options::Step;
 use super::tune;
 use crate::images::Covers;
 use crate::links::{self, Follower, NicBackend};
 use crate::nodes::session;
 use crate::nodes::{Moved, Start, Switch, Target};
+use crate::sys::netns::NetNs;
 
 impl Lab {
-    /// Moves a VM, while it runs, to the hosts of node `to`: those that overlay links with a carrier give it. Without
-    /// such a link it moves to another QEMU on the same taps, and `to` is the node itself. Fails with the VM where it
-    /// was, unless it ran at its new place already.
+    /// Moves a VM or a container, while it runs, to the hosts of node `to`: those that overlay links with a carrier give
+    /// it. Without such a link a VM moves to another QEMU on the same taps, and `to` is the node itself. Fails with the
+    /// node where it was, unless it ran at its new place already.
     pub fn migrate(
         &self,
         node: &str,
@@ -29,17 +34,17 @@ impl Lab {
         self.check_goes_on(node)?;
         let _alone = self.claim_alone()?;
         let failed = |source: session::Error| self.unusable(node, source);
+        let reason = "only VMs and containers move: the processes of other nodes are the host's";
+        if !matches!(plan.kind(), NodeKind::Vm | NodeKind::Container) {
+            return Err(failed(other(reason.into())));
+        }
+        let refused = |reason| failed(other(reason));
+        let mut followers = self.followers(index, host).map_err(refused)?;
+        self.borrow_for(plan, progress)?;
         let prepared = self.prepare_again(plan, progress)?;
-        let Some(prepared) = prepared.filter(|_| plan.kind() == NodeKind::Vm) else {
-            return Err(failed(session::Error::Other(
-                "only a VM moves: the processes of other nodes are among the host's".into(),
-            )));
-        };
+        let prepared = prepared.ok_or_else(|| failed(other(reason.into())))?;
         let moves = self.node_state(index).moves + 1;
         let dir = self.node_dir(node, moves);
-        let mut followers = self
-            .followers(index, host)
-            .map_err(|reason| failed(other(reason)))?;
         let start = Start {
             node: self.running(node)?,
             cgroup: &self.cgroup(plan)?,
@@ -48,21 +53,29 @@ impl Lab {
             covers: &Covers::default(),
             backends: Vec::new(),
         };
+        let backends = backends(&followers);
+        let followers = followers.iter_mut().flatten().collect();
+        let namespaces = self.dirs.namespaces(&self.state.lab);
+        let namespaces = links::Network::new(namespaces, &self.state.id)?;
+        let note = Note::write(self.move_note(node))?;
+        let mut network: Box<dyn Network + '_> = if plan.kind().is_guest() {
+            Box::new(Overlays::prepare(followers).map_err(refused)?)
+        } else {
+            self.check_memory(node).map_err(refused)?;
+            let places = (self.host_of(index), host);
+            let mut cables = Cables::make(&namespaces, &self.state.plan, plan, followers, places)?;
+            cables.prepare().map_err(refused)?;
+            Box::new(cables)
+        };
+        let netns = network.netns().map(NetNs::try_clone).transpose();
         let target = Target {
             dir: &dir,
-            backends: backends(&followers),
+            backends,
+            netns: netns.map_err(|error| failed(error.into()))?,
         };
-        let mut network = Network(followers.iter_mut().flatten().collect());
-        let note = Note::write(self.move_note(node))?;
-        let moved = network
-            .prepare()
-            .map_err(other)
-            .and_then(|()| prepared.migrate(&start, &target, &mut network));
+        let moved = prepared.migrate(&start, &target, network.as_switch());
         let moved = moved.inspect_err(|_| network.given_up()).map_err(failed)?;
-        let finished = network
-            .0
-            .iter_mut()
-            .try_for_each(|follower| follower.finish());
+        let finished = network.settle();
         self.replace_process(index, Some(moved.process), |state| {
             state.host = (host != index).then(|| to.to_owned());
             state.moves = moves;
@@ -72,7 +85,28 @@ impl Lab {
         trouble.map_or(Ok(moved), |reason| Err(failed(other(reason))))
     }
 
-    /// For each interface of a VM the daemons that are to follow it to the hosts of node `to`.
+    /// The node on whose hosts another one is: itself, until it moves.
+    pub fn host_node(&self, node: &str) -> Result<String, Error> {
+        let (index, _) = self.node(node)?;
+        Ok(self.state.plan.nodes[self.host_of(index)].name.clone())
+    }
+
+    /// A container that moves is in memory three times for a moment: where it was, in the images, and where it comes to.
+    fn check_memory(&self, node: &str) -> Result<(), String> {
+        let memory = self.node_memory(node).map_err(|error| error.to_string())?;
+        let (Some(used), Some(free)) = (memory.pss_bytes, available_bytes()) else {
+            return Ok(());
+        };
+        let (needed, free) = (Bytes(used.saturating_mul(2)), Bytes(free));
+        if needed > free {
+            return Err(format!(
+                "its move needs {needed} of memory, and {free} are available"
+            ));
+        }
+        Ok(())
+    }
+
+    /// For each interface of a node the daemons that are to follow it to the hosts of node `to`.
     fn followers(&self, index: usize, to: usize) -> Result<Vec<Option<Follower>>, String> {
         let plan = &self.state.plan;
         let (node, from) = (&plan.nodes[index], self.host_of(index));
@@ -86,7 +120,16 @@ impl Lab {
             }
             _ => {}
         }
-        let open = |interface| Follower::open(plan, node, interface, from, to, &run);
+        let open = |interface: &InterfacePlan| {
+            let follower = Follower::open(plan, node, interface, from, to, &run)?;
+            let link = &plan.links[interface.link].name;
+            match follower {
+                None if !node.kind().is_guest() => Err(format!(
+                    "link `{link}` is no overlay with hosts, so its cable stays where it is"
+                )),
+                follower => Ok(follower),
+            }
+        };
         node.interfaces.iter().map(open).collect()
     }
 }
@@ -128,24 +171,32 @@ fn backends(followers: &[Option<Follower>]) -> Vec<NicBackend> {
     followers.iter().map(backend).collect()
 }
 
-/// The overlay links of the VM.
-struct Network<'a>(Vec<&'a mut Follower>);
+/// The overlay links of a VM.
+struct Overlays<'a>(Vec<&'a mut Follower>);
 
-impl Network<'_> {
-    fn prepare(&mut self) -> Result<(), String> {
-        self.0
-            .iter_mut()
-            .try_for_each(|follower| follower.prepare())
+impl<'a> Overlays<'a> {
+    fn prepare(followers: Vec<&'a mut Follower>) -> Result<Overlays<'a>, String> {
+        let mut all = Overlays(followers);
+        let prepared = all.0.iter_mut().try_for_each(|follower| follower.prepare());
+        prepared.inspect_err(|_| all.given_up())?;
+        Ok(all)
     }
 }
 
-impl Switch for Network<'_> {
-    fn stopped(&mut self) -> Result<(), String> {
-        self.0.iter_mut().try_for_each(|follower| follower.hold())
+impl Network for Overlays<'_> {
+    fn settle(&mut self) -> Result<(), String> {
+        self.0.iter_mut().try_for_each(|follower| follower.finish())
     }
 
-    fn running(&mut self) -> Result<(), String> {
-        self.0.iter_mut().try_for_each(|follower| follower.flip())
+    fn as_switch(&mut self) -> &mut dyn Switch {
+        self
+    }
+}
+
+impl Switch for Overlays<'_> {
+    fn stopped(&mut self) -> Result<(), String> {
+        let flipped = self.0.iter_mut().map(|follower| follower.flip());
+        flipped.fold(Ok(()), Result::and)
     }
 
     fn given_up(&mut self) {

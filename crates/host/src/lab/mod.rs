@@ -10,6 +10,7 @@
 //! for that time; starting a command shares the claim, so that no command starts behind the back of
 //! a removal.
 
+mod cables;
 mod deploy;
 mod deployed;
 mod destroy;
@@ -32,7 +33,7 @@ mod tune;
 mod unmake;
 
 pub use crate::journal::exists;
-pub use crate::nodes::Moved;
+pub use crate::nodes::{Moved, Stood};
 pub use deployed::Lab;
 pub use destroy::{Removed, destroy};
 pub use error::Error;

@@ -12,8 +12,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, VM_MEMORY};
@@ -29,7 +28,7 @@ use crate::borrowed;
 use crate::images::Covers;
 use crate::links;
 use crate::nodes::session::After;
-use crate::nodes::{Saved, Start, driver_of};
+use crate::nodes::{Saved, Start, Stood, driver_of};
 use crate::packages::Progress;
 use crate::sys::file::write_atomically;
 
@@ -38,7 +37,7 @@ const DESCRIPTION: &str = "snapshot.json";
 
 impl Lab {
     /// Saves a node into a directory that is empty or not there yet. It goes on afterwards, or ends there if it is to.
-    /// Returns how long it stood still, where that is known. Fails when a node of its kind cannot be saved; nothing of
+    /// Returns when it stood still, where that is known. Fails when a node of its kind cannot be saved; nothing of
     /// it is left then.
     pub fn snapshot(
         &self,
@@ -46,7 +45,7 @@ impl Lab {
         into: &Path,
         ends: bool,
         progress: &dyn Fn(&Step<'_>),
-    ) -> Result<Option<Duration>, Error> {
+    ) -> Result<Option<Stood>, Error> {
         let (_, plan) = self.node(node)?;
         self.check_whole(node)?;
         if !plan.kind().is_guest() {
@@ -66,7 +65,7 @@ impl Lab {
             let saved = driver_of(&plan.body).snapshot(&running, into, after);
             let saved = saved.map_err(|source| self.unusable(node, source))?;
             self.describe(plan, &saved, into)?;
-            Ok(saved.stopped)
+            Ok(saved.stood)
         };
         save().inspect_err(|_| {
             // Without its description this is no snapshot, and it may hold a node's memory.
@@ -74,8 +73,17 @@ impl Lab {
         })
     }
 
-    /// Fetches the program that saves and restores a node, where it needs one.
-    fn borrow_for(&self, node: &NodePlan, progress: &dyn Fn(&Step<'_>)) -> Result<(), Error> {
+    /// Fetches the program that saves, restores and moves a node, where it needs one that is not there yet.
+    pub fn fetch_tools(&self, node: &str) -> Result<(), Error> {
+        let (_, plan) = self.node(node)?;
+        self.borrow_for(plan, &|_| {})
+    }
+
+    pub(super) fn borrow_for(
+        &self,
+        node: &NodePlan,
+        progress: &dyn Fn(&Step<'_>),
+    ) -> Result<(), Error> {
         if let Some(tool) = driver_of(&node.body).borrows() {
             let mut told = |fetched: Progress| progress(&Step::Preparing(&fetched.to_string()));
             borrowed::get(tool, self.dirs.cache(), &mut told)?;
@@ -93,7 +101,7 @@ impl Lab {
             saved: machine::now(),
             machine: saved.machine.clone(),
             files: files.collect::<Result<_, _>>()?,
-            stopped_ns: saved.stopped.map(|stopped| stopped.as_nanos() as u64),
+            stopped_ns: saved.stood.map(|stood| stood.lasted().as_nanos() as u64),
         };
         let text = serde_json::to_vec_pretty(&snapshot).expect("a description is plain data");
         Ok(write_atomically(&into.join(DESCRIPTION), &text, 0o600)?)
@@ -137,6 +145,42 @@ impl Lab {
         let process = prepared.restore(&start, &saved.machine, from);
         self.replace_process(index, process.map_err(failed)?, |_| {})?;
         self.forget_pause(node)
+    }
+}
+
+/// A snapshot that the lab keeps itself, one for each node, until it is dropped or the lab is destroyed.
+impl Lab {
+    /// Saves a node where the lab keeps it, instead of what was kept of it before. Returns when it stood still.
+    pub fn keep(&self, node: &str, progress: &dyn Fn(&Step<'_>)) -> Result<Option<Stood>, Error> {
+        let into = self.kept(node)?;
+        self.drop_kept(node)?;
+        let above = into.parent().unwrap_or(Path::new("/"));
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(above);
+        made.map_err(io_error(SAVE_IN, above))?;
+        self.snapshot(node, &into, false, progress)
+    }
+
+    /// Lets a node go on where it was kept.
+    pub fn go_back(&self, node: &str, progress: &dyn Fn(&Step<'_>)) -> Result<(), Error> {
+        self.restore(node, &self.kept(node)?, progress)
+    }
+
+    /// Removes what is kept of a node, if anything.
+    pub fn drop_kept(&self, node: &str) -> Result<(), Error> {
+        let path = self.kept(node)?;
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io {
+                action: "remove",
+                path,
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn kept(&self, node: &str) -> Result<PathBuf, Error> {
+        self.node(node)?;
+        Ok(self.dirs.kept(&self.state.lab).join(node))
     }
 }
 
@@ -283,7 +327,7 @@ fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Error {
 mod tests {
     use super::*;
 
-    fn saved(name: &str) -> std::path::PathBuf {
+    fn saved(name: &str) -> PathBuf {
         let dir = std::env::temp_dir().join(format!("latlab-saved-{name}-{}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&dir).unwrap();
         fs::write(dir.join("state"), "memory").unwrap();

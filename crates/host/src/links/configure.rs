@@ -118,6 +118,21 @@ pub(super) fn wait_for_nodes(network: &Network, plan: &Plan) -> Result<(), Error
     })
 }
 
+/// Waits until the interfaces of one node, and whatever addresses they have, can be used; `handle` is in its namespace.
+pub(super) fn wait_for_node(handle: &mut Handle, node: &NodePlan) -> Result<(), Error> {
+    let deadline = Instant::now() + READY_TIMEOUT;
+    let place = || format!("node `{}`", node.name);
+    wait(deadline, place, || {
+        for interface in &node.interfaces {
+            let link = handle.link(&interface.name).map_err(refused(node))?;
+            if let Some(lack) = idle(link.as_ref()) {
+                return Ok(Some((interface.name.clone(), lack.to_owned())));
+            }
+        }
+        first_unusable(handle).map_err(refused(node))
+    })
+}
+
 /// Switches on the switches of all links and waits until everything inside the links works.
 ///
 /// Switches are down while the nodes come up: every new IPv6 address announces itself to the segment, and a thousand
@@ -178,6 +193,11 @@ fn first_idle(handle: &mut Handle) -> Result<Option<Lack>, latlab_netlink::Error
             return Ok(Some((listed.name.clone(), lack.to_owned())));
         }
     }
+    first_unusable(handle)
+}
+
+/// The first address in a namespace that cannot be used yet, and why.
+fn first_unusable(handle: &mut Handle) -> Result<Option<Lack>, latlab_netlink::Error> {
     let receiving = handle.receiving_ipv6()?;
     for found in handle.addresses()? {
         if let Some(lack) = unusable(&found, &receiving) {

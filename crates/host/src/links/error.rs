@@ -34,6 +34,9 @@ pub enum Error {
     Rules { link: String, reason: String },
     #[error("link `{link}`: this kernel has no `{kind}` queueing discipline")]
     NoQdisc { link: String, kind: &'static str },
+    /// A container's network that cannot be made again at another host.
+    #[error("the network of node `{node}` cannot be moved: {what}")]
+    NotCopied { node: String, what: String },
     #[error("{place}: interface `{interface}` is not ready: {reason}")]
     NotReady {
         place: String,
@@ -60,6 +63,7 @@ impl Error {
                     .into()
             }
             Self::Rules { .. } => "`latlab doctor` says whether nftables works here".into(),
+            Self::NotCopied { .. } => "undo that inside, or move the node without it".into(),
             Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),
             Self::Netlink { source, .. } | Self::Node { source, .. }
                 if matches!(source.errno(), Some(libc::EEXIST | libc::EADDRINUSE)) =>

@@ -1,18 +1,27 @@
-//! Overlay links follow a VM that moves from one host of the lab to another.
+//! Overlay links follow a VM or a container that moves from one host of the lab to another.
 //!
 //! ```text
-//! prepare   new host: a port without frames        the address stays where it is, by an order
-//! hold      all hosts: frames for the VM wait
-//! flip      all hosts: the address is at the new host, by a newer order; what waits is sent, in order
+//! prepare   new host: a port, whose frames wait until a VM is there; the address stays where it is, by an order
+//!           old host: frames wait from the moment on at which a VM stops its rings
+//! a VM:
+//! flip      others:   frames for the VM wait
+//!           old host: what waits goes to the new one, by a newer order
+//!           others:   the same, behind it
+//! a container, which has no rings:
+//! hold      all hosts: frames wait
+//! turn      all hosts: the address is at the new host, by a newer order; the old cable is cut both ways
+//! release   all hosts: what waits is sent
 //! finish    old host: the port is closed           configurations are written, for daemons that start again
 //! ```
 //!
-//! An order has a revision, the host's time, so that a later move wins everywhere.
+//! The flip happens while the new QEMU loads the VM: what comes meanwhile waits beside its rings. An order has a revision,
+//! the host's time, so that a later move wins everywhere.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use latlab_model::kinds::Carrier;
 use latlab_model::overlay::{Interface, InterfaceKind, Switches};
@@ -24,6 +33,9 @@ use super::kinds::overlay::{self, NETWORK};
 
 /// Longer than a VM stands still.
 const HOLD_SECONDS: u32 = 20;
+/// A VM takes what waited for it a moment after it runs again, on a machine that is not overloaded.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A VM's end of an overlay link whose daemon is to be another one.
 pub(crate) struct Follower {
@@ -36,6 +48,8 @@ pub(crate) struct Follower {
     from: usize,
     to: usize,
     revision: u64,
+    /// Hosts have been told the new place of the address.
+    is_turned: bool,
 }
 
 struct Daemon {
@@ -83,6 +97,7 @@ impl Follower {
             from,
             to,
             revision: now_ns(),
+            is_turned: false,
         }))
     }
 
@@ -96,40 +111,88 @@ impl Follower {
 
     /// Makes the port at the new host. Frames for the VM go where it still is.
     pub(crate) fn prepare(&mut self) -> Result<(), String> {
-        let socket = self.socket();
-        let directory = socket.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(directory)
-            .map_err(|e| format!("cannot make {}: {e}", directory.display()))?;
+        if let InterfaceKind::VhostUser { socket, .. } = &self.interface.kind {
+            let directory = socket.parent().unwrap_or(Path::new("/"));
+            fs::create_dir_all(directory)
+                .map_err(|e| format!("cannot make {}: {e}", directory.display()))?;
+        }
         let stay = self.moved(self.from, self.to, self.revision);
         let add = format!("add interface {} {}", self.port, self.interface);
-        let to = self.to;
+        let (from, to) = (self.from, self.to);
         self.say(to, &stay)?;
-        self.say(to, &add)
+        self.say(to, &add)?;
+        if self.has_rings() {
+            let wait = format!("{} when-stopped {}", self.hold_line(), self.port);
+            self.say(to, &wait)?;
+            self.say(from, &wait)?;
+        }
+        Ok(())
+    }
+
+    fn has_rings(&self) -> bool {
+        matches!(self.interface.kind, InterfaceKind::VhostUser { .. })
+    }
+
+    fn hold_line(&self) -> String {
+        format!("hold {} for {HOLD_SECONDS}s", self.mac)
     }
 
     pub(crate) fn hold(&mut self) -> Result<(), String> {
-        let line = format!("hold {} for {HOLD_SECONDS}s", self.mac);
-        self.say_all(|_| line.clone())
+        let line = self.hold_line();
+        self.say_all(&line)
     }
 
-    /// Sends frames for the VM to its new host: those that waited, then all others.
-    pub(crate) fn flip(&mut self) -> Result<(), String> {
-        let revision = self.revision + 1;
-        let lines: Vec<String> = (0..self.daemons.len())
-            .map(|at| self.moved(self.to, at, revision))
-            .collect();
-        // The new host first: others send to it.
-        let to = self.to;
-        self.say(to, &lines[to])?;
-        for at in (0..lines.len()).filter(|at| *at != to) {
-            self.say(at, &lines[at])?;
+    /// Has all hosts know the address at its new host, that host first: others send to it. The old one drops what the
+    /// node still sends there.
+    pub(crate) fn turn(&mut self) -> Result<(), String> {
+        self.is_turned = true;
+        let (to, revision) = (self.to, self.revision + 1);
+        let rest = (0..self.daemons.len()).filter(|at| *at != to);
+        for at in [to].into_iter().chain(rest) {
+            let line = self.moved(to, at, revision);
+            self.say(at, &line)?;
         }
-        let release = format!("release {}", self.mac);
-        self.say_all(|_| release.clone())
+        Ok(())
     }
 
-    /// Closes the port at the old host, and writes the configurations as they are now.
+    /// Sends what waits.
+    pub(crate) fn release(&mut self) -> Result<(), String> {
+        let line = format!("release {}", self.mac);
+        self.say_all(&line)
+    }
+
+    fn say_all(&mut self, line: &str) -> Result<(), String> {
+        (0..self.daemons.len()).try_for_each(|at| self.say(at, line))
+    }
+
+    /// Sends frames for the VM to its new host: those that waited at the old one, then all others. They wait there until
+    /// the VM runs. A daemon that fails does not keep the others from it.
+    pub(crate) fn flip(&mut self) -> Result<(), String> {
+        let (from, to, revision) = (self.from, self.to, self.revision + 1);
+        let hold = self.hold_line();
+        let release = format!("release {}", self.mac);
+        let others: Vec<usize> = (0..self.daemons.len()).filter(|at| *at != from).collect();
+        let mut lines: Vec<(usize, String)> = Vec::new();
+        lines.extend(others.iter().map(|at| (*at, hold.clone())));
+        // The new host first: others send to it. Frames from the old one do not wait there once more.
+        lines.push((to, self.moved(to, to, revision)));
+        lines.push((from, self.moved(to, from, revision)));
+        lines.push((from, release.clone()));
+        for at in others {
+            if at != to {
+                lines.push((at, self.moved(to, at, revision)));
+            }
+            lines.push((at, release.clone()));
+        }
+        self.is_turned = true;
+        let said = lines.iter().map(|(at, line)| self.say(*at, line));
+        said.fold(Ok(()), Result::and)
+    }
+
+    /// Closes the port at the old host once the VM has what waited for it, and writes the configurations as they are
+    /// now.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
+        self.await_delivery()?;
         let delete = format!("delete interface {}", self.port);
         self.say(self.from, &delete)?;
         for at in [self.from, self.to] {
@@ -138,14 +201,37 @@ impl Follower {
         Ok(())
     }
 
+    /// Frames at the new host leave as soon as the VM's rings run there: a moment after it was told to.
+    fn await_delivery(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + DELIVERY_TIMEOUT;
+        let (to, mac) = (self.to, self.mac.clone());
+        let waits = |lines: Vec<String>| {
+            let mut own = lines.iter().filter(|line| line.starts_with(&mac));
+            own.any(|line| !line.contains(" frames 0 "))
+        };
+        while waits(self.ask(to, "list holds")?) {
+            if Instant::now() >= deadline {
+                return Err(format!("frames for {mac} still wait at its new host"));
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
     /// Leaves all as it was before. An error here would hide the one that led here.
     pub(crate) fn undo(&mut self) {
-        let release = format!("release {}", self.mac);
-        for at in 0..self.daemons.len() {
-            // Refused where nothing was held.
-            let _ = self.say(at, &release);
+        let (from, to, revision) = (self.from, self.to, self.revision + 2);
+        // The old host first: others send to it. Its frames go to the VM, then those of the others.
+        let rest = (0..self.daemons.len()).filter(|at| *at != from);
+        for at in [from].into_iter().chain(rest) {
+            if self.is_turned {
+                let back = self.moved(from, at, revision);
+                let _ = self.say(at, &back);
+            }
+            // Refused where nothing is held.
+            let _ = self.say(at, &format!("release {}", self.mac));
         }
-        let _ = self.say(self.to, &format!("delete interface {}", self.port));
+        let _ = self.say(to, &format!("delete interface {}", self.port));
     }
 
     /// The order at host `at` for a VM that is at host `place`.
@@ -162,13 +248,12 @@ impl Follower {
     }
 
     fn say(&mut self, at: usize, line: &str) -> Result<(), String> {
-        let said = self.daemons[at].control.say(line);
-        said.map(drop)
-            .map_err(|e| format!("overlay daemon {at}: {e}"))
+        self.ask(at, line).map(drop)
     }
 
-    fn say_all(&mut self, line: impl Fn(usize) -> String) -> Result<(), String> {
-        (0..self.daemons.len()).try_for_each(|at| self.say(at, &line(at)))
+    fn ask(&mut self, at: usize, line: &str) -> Result<Vec<String>, String> {
+        let said = self.daemons[at].control.say(line);
+        said.map_err(|e| format!("overlay daemon {at}: {e}"))
     }
 
     /// A daemon that is started again begins with its configuration.
@@ -198,14 +283,22 @@ fn port(
     interface: &InterfacePlan,
     host: usize,
 ) -> Interface {
-    Interface {
-        network: NETWORK.into(),
-        kind: InterfaceKind::VhostUser {
+    let kind = if node.kind().is_guest() {
+        InterfaceKind::VhostUser {
             socket: overlay::socket_at(lab, link, overlay, interface.endpoint, host),
             client: false,
             queues: node.body.queues(),
             switches: Switches::default(),
-        },
+        }
+    } else {
+        InterfaceKind::Veth {
+            device: overlay::port_name(interface.endpoint),
+            netns: None,
+        }
+    };
+    Interface {
+        network: NETWORK.into(),
+        kind,
         macs: BTreeSet::from([interface.mac]),
         mtu: u16::try_from(interface.mtu).unwrap_or(u16::MAX),
         mode: None,

@@ -46,6 +46,11 @@ impl Network {
         Ok(NetNs::open(&self.directory.join(name))?)
     }
 
+    /// The path at which the namespace of a node is pinned.
+    pub(super) fn pin_of(&self, node: &NodePlan) -> PathBuf {
+        self.directory.join(&node.name)
+    }
+
     /// Opens the namespace a node's interfaces are in; a `host` node's are in the root namespace.
     pub(super) fn open_node(&self, node: &NodePlan) -> Result<NetNs, Error> {
         if node.kind().is_host() {

@@ -8,6 +8,7 @@ use latlab_model::profile::Profile;
 
 use super::preparation::Preparation;
 use super::session::{After, Command, Detached, Error, Session};
+use super::stood::Stood;
 use super::vm::channel::Channel;
 use super::vm::channels::Channels;
 use super::vm::clock::ClockOffset;
@@ -15,6 +16,7 @@ use crate::borrowed::Tool;
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::{Covers, RootView};
 use crate::links::NicBackend;
+use crate::sys::netns::NetNs;
 use crate::sys::process::ProcessId;
 
 /// A kind of node, with what the plan holds of it.
@@ -94,19 +96,21 @@ pub(crate) struct Saved {
     pub machine: String,
     /// Names of the files that hold it.
     pub files: Vec<String>,
-    /// How long it stood still, where that is known.
-    pub stopped: Option<Duration>,
+    /// Known where it stood still for that, and QEMU tells.
+    pub stood: Option<Stood>,
 }
 
 /// The part of a move that is the network's: it follows the node.
-pub(crate) trait Switch {
-    /// The node stands still where it was.
+pub(crate) trait Switch: Send {
+    /// The node stands still where it was, or is about to, and will run at its new place.
     fn stopped(&mut self) -> Result<(), String>;
 
     /// The node runs where it is now, and never again where it was.
-    fn running(&mut self) -> Result<(), String>;
+    fn running(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 
-    /// The node goes on where it was.
+    /// The node goes on where it was, whether it was stopped or not.
     fn given_up(&mut self);
 }
 
@@ -155,6 +159,8 @@ pub(crate) struct Target<'a> {
     pub dir: &'a Path,
     /// The network sides of its interfaces, in their order. Taps are those that it has.
     pub backends: Vec<NicBackend>,
+    /// The network namespace of a container there.
+    pub netns: Option<NetNs>,
 }
 
 /// A node that moved.
@@ -163,8 +169,9 @@ pub struct Moved {
     pub(crate) process: ProcessId,
     /// The time of the whole copy.
     pub total: Duration,
-    /// How long it stood still, by the account of what moved it.
-    pub downtime: Duration,
+    pub stood: Option<Stood>,
+    /// How long it stood still by QEMU's own account.
+    pub downtime: Option<Duration>,
     /// Bytes of state that were copied.
     pub bytes: u64,
     /// Passes over its memory.

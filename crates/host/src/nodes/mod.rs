@@ -24,9 +24,11 @@ mod output;
 pub mod piped;
 mod preparation;
 pub mod session;
+mod stood;
 pub mod vm;
 
 pub use driver::Moved;
 pub(crate) use driver::{Node, Prepared, Saved, Start, Switch, Target};
 pub(crate) use drivers::driver_of;
 pub(crate) use preparation::Preparation;
+pub use stood::Stood;

@@ -15,7 +15,9 @@ pub mod feature;
 pub mod file;
 pub mod inside;
 pub mod mount;
+pub mod mounts_of;
 pub mod named;
+pub mod net_settings;
 pub mod netns;
 pub mod proc;
 pub mod process;
@@ -25,6 +27,7 @@ pub mod seccomp;
 pub mod shared;
 pub mod spawn;
 pub mod tap;
+pub mod tcp_repair;
 
 use std::fmt;
 use std::io;

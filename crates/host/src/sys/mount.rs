@@ -2,10 +2,12 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use rustix::mount::MoveMountFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::{Error, Errors, proc};
@@ -40,6 +42,15 @@ pub fn make_read_only(target: &Path) -> Result<(), Error> {
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
     rustix::mount::mount_remount(target, flags, "")
         .map_err(Error::of("make read-only", target.display()))
+}
+
+/// Attaches a cloned mount at `target`; nothing mounted there is seen elsewhere.
+pub fn attach(mount: impl AsFd, target: &Path) -> Result<(), Error> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rustix::mount::move_mount(mount, "", rustix::fs::CWD, target, flags)
+        .map_err(Error::of("attach a mount at", target.display()))?;
+    rustix::mount::mount_change(target, MountPropagationFlags::PRIVATE)
+        .map_err(Error::of("make private", target.display()))
 }
 
 /// Mounts an empty tmpfs of at most `size_bytes` at `target`.

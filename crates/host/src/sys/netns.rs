@@ -13,7 +13,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -79,6 +79,24 @@ impl NetNs {
             ));
         }
         Ok(Self { file })
+    }
+
+    /// A new namespace that nothing pins, with its loopback up. It ends with this value and what runs in it.
+    pub fn fresh() -> Result<Self, Error> {
+        on_thread(|| {
+            unshare()?;
+            start_loopback("a new one")?;
+            Self::current()
+        })
+    }
+
+    /// Pins it at `path`, in the place of the one that is there.
+    pub fn replace(&self, path: &Path) -> Result<(), Error> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+            .map_err(Error::of("unpin network namespace at", path.display()))?;
+        rustix::mount::mount_bind(own, path)
+            .map_err(Error::of("pin network namespace at", path.display()))
     }
 
     /// The kernel's number for the namespace; equal numbers at one time mean the same namespace.
@@ -196,17 +214,16 @@ fn prepare(new: &NewNetNs) -> Result<(), Error> {
     for (key, value) in SYSCTLS.iter().chain(new.sysctls) {
         set_sysctl(key, value)?;
     }
+    start_loopback(new.path.display())
+}
+
+fn start_loopback(name: impl std::fmt::Display) -> Result<(), Error> {
     let up = LinkChange::of("lo").up(true).request();
     Handle::open()
         .and_then(|mut handle| handle.apply(&up))
         .map_err(|error| {
-            let (path, reason) = (new.path.display(), error.to_string());
-            Error::because(
-                "prepare network namespace",
-                path,
-                io::ErrorKind::Other,
-                reason,
-            )
+            let (action, reason) = ("prepare network namespace", error.to_string());
+            Error::because(action, name, io::ErrorKind::Other, reason)
         })
 }
 

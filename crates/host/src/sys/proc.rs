@@ -10,6 +10,7 @@ use super::Error;
 /// A line of a mountinfo text (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    pub id: u64,
     /// The directory of the file system that is mounted, `/` for all of it.
     pub root: PathBuf,
     pub point: PathBuf,
@@ -21,7 +22,8 @@ pub struct Mount {
 impl Mount {
     fn parse(line: &[u8]) -> Option<Mount> {
         let mut fields = line.split(|&byte| byte == b' ');
-        let root = unescape(fields.nth(3)?);
+        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+        let root = unescape(fields.nth(2)?);
         let point = unescape(fields.next()?);
         let mut text = fields.map(|field| String::from_utf8_lossy(field).into_owned());
         let options = text.next()?;
@@ -30,6 +32,7 @@ impl Mount {
         let kind = text.next()?;
         let super_options = text.nth(1).unwrap_or_default();
         Some(Mount {
+            id,
             root,
             point,
             options,
@@ -47,6 +50,11 @@ pub fn mounts(mountinfo: &[u8]) -> Vec<Mount> {
 
 pub fn own_mounts() -> Result<Vec<Mount>, Error> {
     mounts_in("/proc/self/mountinfo")
+}
+
+/// The mounts that a process sees below its root.
+pub fn mounts_of(pid: u32) -> Result<Vec<Mount>, Error> {
+    mounts_in(&format!("/proc/{pid}/mountinfo"))
 }
 
 /// The mounts that the calling thread sees, which may have a namespace of its own.

@@ -1,6 +1,7 @@
 //! The order of a forward run.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use latlab_model::results::{Counters, Hop, Trace};
 use latlab_samples::table::Stack;
@@ -12,19 +13,21 @@ use super::recording::{Loaded, Running, Stopped};
 use super::stacks::Sampling;
 use super::timed::Timed;
 use super::{memory, nothing, taps, unknown};
+use crate::actions::Acted;
 use crate::context::Context;
 use crate::devices::Devices;
 use crate::endpoint::{Endpoint, Output};
 use crate::error::Error;
 use crate::measured::{Measured, Recorded};
 use crate::pin::Pins;
-use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS, Sender};
-use crate::{floor, ruler};
+use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+use crate::{actions, floor, ruler};
 
 /// Measures once. Fails when a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no
 /// error: the packets then stay unexplained, and the trial says so.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let floor = floor::packets(context)?;
+    actions::prepare(context)?;
     memory::require(context, probes::packets_with_slack(context))?;
     let mut trace = Trace::default();
     let recorder = Loaded::load(context, &mut trace);
@@ -33,6 +36,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     if let Some(recorder) = &mut closed.recorder {
         recorder.note_interruptions(context, &mut trace);
     }
+    trace.held = closed.acted.held;
     let timed = Timed::new(&mut closed.sent, closed.seen);
     nothing::refuse(context, &timed)?;
     let mut measured = conclude(context, timed, closed.recorder, trace);
@@ -40,6 +44,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
         recorded.stacks = closed.stacks;
     }
     measured.floor = Some(floor);
+    measured.actions = closed.acted.records;
     measured.add_endpoint("sender", context.sender(), &closed.sent);
     for (node, output) in &closed.devices {
         // Preemption of a device that polls is part of the measurement, so no check judges it.
@@ -62,6 +67,7 @@ struct Window {
 /// The yield of a window that is over.
 struct Closed {
     sent: Output,
+    acted: Acted,
     devices: Vec<(String, Output)>,
     seen: Vec<(String, Seen)>,
     recorder: Option<Stopped>,
@@ -99,15 +105,19 @@ impl Window {
     fn close(self, context: &Context<'_>, trace: &mut Trace) -> Result<Closed, Error> {
         let load = Load::of(context, &self.to);
         let source = probes::source(context, &load, self.pins.sender);
-        let sent = source.and_then(Sender::finish);
+        let warmup = Duration::from_millis(load.warmup_ms);
+        let sent = source
+            .map_err(Error::from)
+            .and_then(|source| actions::beside(context, source, warmup));
         std::thread::sleep(STRAGGLERS);
         let recorder = self.recorder.map(Running::stop);
         let stacks = self.sampling.map(|sampling| sampling.finish(trace));
         let seen = taps::detach(self.taps)?;
-        let sent = sent?;
+        let (sent, acted) = sent?;
         self.sink.stop(HANDOVER_TIMEOUT)?;
         Ok(Closed {
             sent,
+            acted,
             devices: self.devices.stop(HANDOVER_TIMEOUT)?,
             seen,
             recorder,

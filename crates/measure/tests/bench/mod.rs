@@ -297,6 +297,7 @@ impl Bench {
         };
         let watched = recorded.gaps.cpus.iter();
         let capture = Capture {
+            held: Vec::new(),
             passages,
             gaps: watched
                 .clone()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::change::{Refusal, missing, refuse};
-use super::document::{LinkKind, Network, Overlay, PortName, Qualifier};
+use super::document::{InterfaceKind, LinkKind, Network, Overlay, PortName, Qualifier};
 use super::mistake::Mistake;
 use super::values::{name, valid_name};
 use super::words::{Words, unknown};
@@ -26,7 +26,11 @@ pub struct Hold {
     pub addresses: BTreeSet<Mac>,
     /// Most memory of all of their frames together.
     pub limit: Bytes,
+    /// From its begin on.
     pub time: Nanos,
+    /// The interface with whose rings it begins and ends: they are stopped, and they run again. Without one it begins at
+    /// once.
+    pub when_stopped: Option<String>,
 }
 
 /// Frames towards these addresses go to another port from now on.
@@ -41,6 +45,30 @@ pub struct Move {
 }
 
 impl Overlay {
+    /// Checks the interface of a hold that begins with it. Errors: one that is not there or has no rings, an address
+    /// that it may not use.
+    pub fn check_hold(&self, wanted: &Hold) -> Result<(), Refusal> {
+        let Some(name) = &wanted.when_stopped else {
+            return Ok(());
+        };
+        let interface = self.interfaces.get(name);
+        let interface = missing("interface", name, interface, self.interfaces.keys())?;
+        if !matches!(interface.kind, InterfaceKind::VhostUser { .. }) {
+            return refuse(
+                format!("interface `{name}` has no rings that its guest could stop"),
+                "name a vhost-user interface, or leave out `when-stopped`",
+            );
+        }
+        let is_foreign = |mac: &&Mac| !interface.macs.is_empty() && !interface.macs.contains(mac);
+        match wanted.addresses.iter().find(is_foreign) {
+            None => Ok(()),
+            Some(mac) => refuse(
+                format!("{mac} is no address of interface `{name}`"),
+                "`list interfaces` shows the addresses that it may use",
+            ),
+        }
+    }
+
     /// The network of a move. Errors: a port that is not there, a network that the port does not carry or that does not
     /// learn, several networks and none named, an address that has a route.
     pub fn network_of_move(&self, wanted: &Move) -> Result<(String, &Network), Refusal> {
@@ -99,7 +127,7 @@ impl Overlay {
 
 pub(super) fn hold(mut words: Words) -> Result<Hold, Mistake> {
     let addresses = addresses(&mut words)?;
-    let mut options = words.options(&["limit", "for"])?;
+    let mut options = words.options(&["limit", "for", "when-stopped"])?;
     let limit = options.get("limit", "a size as 4MiB, at most 64MiB", |text| {
         Bytes::parse(text).filter(|limit| limit.0 > 0 && *limit <= MAX_HOLD)
     })?;
@@ -110,6 +138,7 @@ pub(super) fn hold(mut words: Words) -> Result<Hold, Mistake> {
         addresses,
         limit: limit.unwrap_or(DEFAULT_HOLD),
         time,
+        when_stopped: options.get("when-stopped", "the name of an interface", valid_name)?,
     })
 }
 

@@ -46,8 +46,12 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
     let (what, latency) = match m.probe {
         Probe::Rr => {
             let sizes = format!("{} B request, {} B response", m.request, m.response);
+            let flight = match m.pace {
+                Some(rate) => format!("open loop, {rate} requests/s"),
+                None => "one in flight".to_string(),
+            };
             (
-                format!("{protocol} request/response, one in flight, {sizes}"),
+                format!("{protocol} request/response, {flight}, {sizes}"),
                 Some("round trip"),
             )
         }

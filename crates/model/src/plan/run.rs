@@ -7,15 +7,19 @@
 use std::collections::BTreeMap;
 
 use super::document::Plan;
+use super::link::{LinkPlan, Medium};
+use super::node::NodePlan;
 use super::place::Profiles;
 use super::planner::plan_with;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
+use crate::kinds::Carrier;
 use crate::results::{CellPlan, Environment, Factor, PlannedTrial, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Ends, FactorSpec, Gathered, Measurement, Noise, Probe, Study, Task, Workload,
+    Acceleration, Act, Ends, FactorSpec, Gathered, Measurement, Noise, Probe, Protocol, Study,
+    Task, Workload,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -178,12 +182,13 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
     errors.into_result(())
 }
 
-/// The nodes of actions are there, can be paused, and no clock that is needed stops with them.
+/// The nodes of actions are there, can do what is asked of them, and no clock that is needed stops with them.
 fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnostics) {
     for action in &m.actions {
         let (name, at) = (&action.node.value, action.node.at);
+        let verb = action.verb();
         let mut refuse = |why: &str, hint: &str| {
-            let message = format!("measurement `{}` pauses `{name}`, {why}", *m.name);
+            let message = format!("measurement `{}` {verb} `{name}`, {why}", *m.name);
             errors.add(at, message, hint);
         };
         let Some(node) = plan.node(name) else {
@@ -191,18 +196,80 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
             continue;
         };
         if node.kind().is_host() {
-            refuse("which is the host itself", "pause another node");
+            refuse("which is the host itself", "name another node");
         } else if *name == ends.from.node {
             refuse(
                 "which times the packets",
-                "pause the node at the other end, or one between",
+                "name the node at the other end, or one between",
             );
         } else if m.probe == Probe::Packets && *name == ends.to.node && node.kind().is_guest() {
             refuse(
                 "a VM whose clock stops with it and times the arrivals",
                 "use `probe: rr`, whose times are the sender's alone",
             );
+        } else if !matches!(action.act, Act::Pause { .. }) && !node.kind().properties().has_process
+        {
+            refuse(
+                "whose processes are among the host's",
+                "only containers and VMs can be saved and moved",
+            );
+        } else if !goes_on(m, ends, node, &action.act) {
+            refuse(
+                "where a program of the probe would not go on",
+                "use `probe: rr` with `protocol: icmp`, which the node's kernel answers",
+            );
         }
+        if let Act::Migrate { to } = &action.act {
+            check_move(m, name, to, plan, errors);
+        }
+    }
+}
+
+/// Whether the probe's program in a node, if there is one, goes on after the act. CRIU takes along what a container's
+/// first process started, and latlab's channel into a guest does not go back in time with it.
+fn goes_on(m: &Measurement, ends: &Ends, node: &NodePlan, act: &Act) -> bool {
+    let is_device = m.through.iter().any(|name| name.value == node.name);
+    let runs_program = match m.probe {
+        Probe::Rr => node.name == ends.to.node && m.protocol != Protocol::Icmp,
+        _ => node.name == ends.to.node || (is_device && m.device.is_own_program()),
+    };
+    match act {
+        Act::Pause { .. } => true,
+        Act::Restore => !runs_program,
+        Act::Migrate { .. } | Act::Snapshot => node.kind().is_guest() || !runs_program,
+    }
+}
+
+/// There are two hosts between which a node can move.
+fn check_move(
+    m: &Measurement,
+    name: &str,
+    to: &Spanned<String>,
+    plan: &Plan,
+    errors: &mut Diagnostics,
+) {
+    let mut refuse = |why: &str, hint: &str| {
+        let to_name = shown(&to.value);
+        let message = format!(
+            "measurement `{}` moves `{name}` to `{to_name}`, {why}",
+            *m.name
+        );
+        errors.add(to.at, message, hint);
+    };
+    let place = |name: &str| plan.nodes.iter().position(|node| node.name == name);
+    let (Some(node), Some(target)) = (place(name), place(&to.value)) else {
+        return refuse("which the lab does not have", "name a node of the lab");
+    };
+    let joins = |link: &LinkPlan| {
+        let is_on = |node| link.endpoints.iter().any(|end| end.node == node);
+        let has_hosts = matches!(&link.medium, Medium::Overlay(o) if o.carrier != Carrier::Local);
+        has_hosts && is_on(node) && is_on(target)
+    };
+    if node == target || !plan.links.iter().any(joins) {
+        refuse(
+            "and no link has hosts to move between",
+            "`type: overlay` with a `carrier` gives each node of the link a host",
+        );
     }
 }
 

@@ -33,12 +33,12 @@ pub use setup::{
     Environment, Factor, MeasurementInfo, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
 };
 pub use summary::{
-    Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity, Slowdown,
-    Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, Verdict,
+    Actions, Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity,
+    Slowdown, Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, Verdict,
 };
 pub use tail::Tail;
 pub use trial::{
-    Check, ClockMap, Counters, Floor, Hop, NodeRecord, NodeStart, Pause, Ruler, StreamResult,
-    Trace, Trial, TrialOutcome, WatchedCpu,
+    ActionKind, ActionRecord, Check, ClockMap, Copied, Counters, Floor, Held, Hop, NodeRecord,
+    NodeStart, Ruler, StreamResult, Trace, Trial, TrialOutcome, WatchedCpu,
 };
 pub use workload::{Figure, NodeMemory, NodeWorkload, WorkloadResult};

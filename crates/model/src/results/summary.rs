@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{HostBrief, RunState, Versions};
 use super::setup::{Environment, Factor, MeasurementInfo, Topology};
 use super::tail::Tail;
-use super::trial::{Check, Counters, Floor, Pause, is_zero};
+use super::trial::{ActionKind, ActionRecord, Check, Counters, Floor, is_zero};
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct Summary {
     /// The start of containers and VMs, by lab and kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Starts>,
+    /// Actions on nodes within the windows, by cell, node and act.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Actions>,
     /// The honesty box: what a reader must know before trusting a number.
     pub notes: Vec<Note>,
 }
@@ -70,6 +73,31 @@ pub struct Starts {
     pub each: Range,
     /// All of them, from the begin of the first to the end of the last.
     pub all: Range,
+}
+
+/// All actions of one kind on one node in a cell. Times in ns, sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Actions {
+    pub cell: String,
+    pub node: String,
+    pub act: ActionKind,
+    pub count: usize,
+    /// The longest time without an arrival, from the order until a second after it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<Range>,
+    /// How long the node stood still, and how long by QEMU's own account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stood: Option<Range>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<Range>,
+    /// From the order until all was done.
+    pub took: Range,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<Range>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<Range>,
+    /// Moves of a node that wrote faster than it was copied.
+    pub forced: usize,
 }
 
 /// The middle of some values and their ends.
@@ -306,10 +334,10 @@ pub struct TrialSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_node: Vec<(String, f64)>,
     pub checks: Vec<Check>,
-    /// Pauses of nodes within the window.
+    /// Things done to nodes within the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pauses: Vec<Pause>,
-    /// The longest time without an arrival, ns; where nodes were paused.
+    pub actions: Vec<ActionRecord>,
+    /// The longest time without an arrival, ns; where there were actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silence_ns: Option<u64>,
 }

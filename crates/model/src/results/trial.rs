@@ -54,9 +54,9 @@ pub struct Trial {
     /// The records of taps and the flight recorder, for a measurement through a device under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Pauses of nodes within the window.
+    /// Things done to nodes within the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pauses: Vec<Pause>,
+    pub actions: Vec<ActionRecord>,
     /// The start of the lab's containers and VMs; with the first trial of each deployment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<NodeStart>,
@@ -73,16 +73,70 @@ pub struct NodeStart {
     pub ready_ns: u64,
 }
 
-/// A node that stood still, on the time axis of the samples.
+/// An action on a node, as it was. Moments are ns on the time axis of the samples.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pause {
+pub struct ActionRecord {
     pub node: String,
-    /// When the order to stop was given, and when it was carried out.
+    pub act: ActionKind,
+    /// The node to whose hosts it moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// When the order was given, and when all of it was done.
     pub asked_ns: i64,
-    pub stopped_ns: i64,
-    /// When the order to go on was given, and when it was carried out.
-    pub resumed_ns: i64,
-    pub running_ns: i64,
+    pub done_ns: i64,
+    /// When the node stood still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_ns: Option<i64>,
+    /// When the order to go on was given to a paused node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_ns: Option<i64>,
+    /// When it went on, its network included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_ns: Option<i64>,
+    /// How long it stood still by QEMU's own account, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<Copied>,
+    /// The longest time without an arrival, from the order until a second after it was done; of a summary, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_ns: Option<u64>,
+}
+
+/// A node that stood still, in ns of the host's monotonic clock, which is that of the taps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    pub node: String,
+    pub act: ActionKind,
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
+/// The amount that a move copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    pub bytes: u64,
+    /// Passes over the memory.
+    pub passes: u64,
+    /// The node wrote faster than it was copied, and was stopped for the rest.
+    pub was_forced: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ActionKind {
+    Pause,
+    Migrate,
+    Snapshot,
+    Restore,
+}
+
+impl ActionRecord {
+    /// How long the node stood still, if that is known.
+    pub fn stood_ns(&self) -> Option<u64> {
+        let until = self.resumed_ns.or(self.running_ns)?;
+        Some(until.abs_diff(self.stopped_ns?))
+    }
 }
 
 impl Trial {
@@ -222,6 +276,9 @@ pub struct Trace {
     /// Other interruptions of the CPUs without an event, as seen just before and after.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<SilentStalls>,
+    /// Nodes that stood still for an action, in the order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// Names of the system calls in the events, by number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub system_calls: BTreeMap<u16, String>,

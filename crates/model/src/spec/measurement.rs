@@ -66,8 +66,10 @@ pub struct Measurement {
     pub duration: Nanos,
     /// Time before it that is not recorded.
     pub warmup: Nanos,
-    /// Packets per second (`packets`).
+    /// Packets per second (`packets`, `forward`).
     pub rate: u64,
+    /// Requests per second, whether answers come or not (`rr`); without it each waits for the answer before it.
+    pub pace: Option<u64>,
     /// Bytes of an Ethernet frame, FCS included (`packets`), or of the message (`stream` over UDP).
     pub size: u32,
     /// Request and response bytes (`rr`); Felter 2014 used 100 and 200.
@@ -100,7 +102,7 @@ pub struct Measurement {
     pub system_calls: bool,
     /// How often stacks of the device's threads are sampled, in a second of their running (`forward`).
     pub sampling: Option<u32>,
-    /// Done to the lab within the window (`rr`, `packets`).
+    /// Done to the lab within the window (`rr`, `packets`, `forward`).
     pub actions: Vec<Action>,
 }
 
@@ -109,6 +111,8 @@ const DURATION: Nanos = Nanos(2_000_000_000);
 const DURATIONS: RangeInclusive<Nanos> = Nanos(1_000_000)..=Nanos(3_600_000_000_000);
 const MAX_WARMUP: Nanos = Nanos(60_000_000_000);
 const RATES: RangeInclusive<u64> = 1..=100_000_000;
+/// One thread sends requests and takes the answers.
+const MAX_PACE: u64 = 1_000_000;
 /// Packets of one trial: both ends keep a record of each in memory.
 const MAX_PACKETS: u64 = 20_000_000;
 /// Packets that are due at once.
@@ -266,6 +270,7 @@ impl Written {
         }
         let (duration, warmup) = self.times(errors);
         let rate = self.rate(duration.0 + warmup.0, errors);
+        let pace = self.pace(protocol, errors);
         let size = self.size(protocol, ip, errors);
         let (request, response) = self.messages(protocol, errors);
         let burst = self.count("burst", self.burst, &BURSTS, errors);
@@ -295,6 +300,7 @@ impl Written {
             duration,
             warmup,
             rate,
+            pace,
             size,
             request,
             response,
@@ -357,6 +363,24 @@ impl Written {
         let duration = self.duration.map_or(DURATION, |d| d.value);
         let warmup = self.warmup.map_or(Nanos(200_000_000), |w| w.value);
         (duration.min(*DURATIONS.end()), warmup.min(MAX_WARMUP))
+    }
+
+    /// The rate of requests, which a stream does not have.
+    fn pace(&self, protocol: Protocol, errors: &mut Diagnostics) -> Option<u64> {
+        let rate = self.rate.filter(|_| self.probe.value == Probe::Rr)?;
+        if protocol == Protocol::Tcp {
+            let message = format!("`rate` of {} has no meaning over tcp", self.what);
+            let hint = "a stream answers in order: use `protocol: udp` or `icmp`";
+            errors.add(rate.at, message, hint);
+        } else if RATES.contains(&rate.value) && rate.value > MAX_PACE {
+            let message = format!("`rate` of {} is {}", self.what, rate.value);
+            errors.add(
+                rate.at,
+                message,
+                format!("at most {MAX_PACE} requests per second"),
+            );
+        }
+        Some(rate.value)
     }
 
     fn rate(&self, time_ns: u64, errors: &mut Diagnostics) -> u64 {

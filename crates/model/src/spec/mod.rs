@@ -29,7 +29,7 @@ pub use crate::kinds::{
     Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, LostTicks,
     Mac, NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, VmHardware, VmNet,
 };
-pub use action::Action;
+pub use action::{Act, Action};
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
 pub use lab::Lab;

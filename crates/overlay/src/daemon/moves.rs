@@ -3,7 +3,7 @@
 //! Neither is a part of the configuration: a hold ends by itself, and a move is a correction of what was learned. So both
 //! leave drafts of the configuration alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use latlab_model::spec::Mac;
 use super::error::Error;
 use super::holder::Holder;
 use super::state::Daemon;
+use crate::endpoints::PortId;
 use crate::forwarding::{Hold, HoldBudget, MoveError};
 
 /// Maximum number of addresses that are held at one time.
@@ -21,6 +22,8 @@ const MAX_HELD: usize = 256;
 
 /// Maximum wait for frames that are released.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+const OPEN_HINT: &str = "`list interfaces` and `list links` show those that there are";
 
 fn refuse(message: impl Into<String>, hint: impl Into<String>) -> Error {
     Error::Refused(Refusal {
@@ -30,16 +33,28 @@ fn refuse(message: impl Into<String>, hint: impl Into<String>) -> Error {
 }
 
 impl Daemon {
-    /// Lets frames towards addresses wait, from the return on. Errors: an address that is held already, too many
-    /// addresses, too much memory; nothing is held then.
+    /// Lets frames towards addresses wait, from the return on or from the stop of an interface on. An address may have
+    /// one hold of each kind. Errors: an address that is held already, too many addresses, too much memory, an interface
+    /// that does not fit; nothing is held then.
     pub fn hold(&mut self, holder: Holder, wanted: &model::Hold) -> Result<(), Error> {
         self.prune_holds();
-        let held: BTreeSet<Mac> = self.holds.holds.iter().map(|h| Mac(h.mac())).collect();
-        if let Some(mac) = held.intersection(&wanted.addresses).next() {
+        self.overlay.check_hold(wanted)?;
+        let port = wanted
+            .when_stopped
+            .as_ref()
+            .map(|name| match self.ports.get(name) {
+                Some(port) => Ok(port.id),
+                None => Err(refuse(format!("interface `{name}` is not open"), OPEN_HINT)),
+            });
+        let port = port.transpose()?;
+        let all = self.holds.holds.iter();
+        let mut alike = all.filter(|hold| hold.port().is_some() == port.is_some());
+        if let Some(hold) = alike.find(|hold| wanted.addresses.contains(&Mac(hold.mac()))) {
             let hint = "`release` it first; `list holds` shows all";
-            return Err(refuse(format!("{mac} is held already"), hint));
+            let message = format!("{} is held already", Mac(hold.mac()));
+            return Err(refuse(message, hint));
         }
-        if held.len() + wanted.addresses.len() > MAX_HELD {
+        if self.holds.holds.len() + wanted.addresses.len() > MAX_HELD {
             let message = format!("more than {MAX_HELD} addresses would be held");
             return Err(refuse(message, "`release` some first"));
         }
@@ -62,8 +77,14 @@ impl Daemon {
             ));
         }
         let budget = Arc::new(HoldBudget::new(wanted.limit.0));
-        let ends = self.learned.now().saturating_add(wanted.time.0);
-        let new = |mac: &Mac| Arc::new(Hold::new(mac.0, Arc::clone(&budget), ends));
+        let (now, time) = (self.learned.now(), wanted.time.0);
+        let new = |mac: &Mac| {
+            let budget = Arc::clone(&budget);
+            Arc::new(match port {
+                Some(port) => Hold::armed(mac.0, budget, time, port),
+                None => Hold::begun(mac.0, budget, time, now),
+            })
+        };
         let new: Vec<Arc<Hold>> = wanted.addresses.iter().map(new).collect();
         self.holders
             .extend(new.iter().map(|hold| (holder, Arc::clone(hold))));
@@ -73,12 +94,19 @@ impl Daemon {
             .inspect_err(|_| new.iter().for_each(|hold| hold.end()))
     }
 
-    /// Sends the frames that wait for addresses, and ends their holds; returns once that is done. Errors: addresses that
-    /// are not held, after all others have been released; frames that no port takes.
+    /// Sends the frames that wait for addresses, and ends their holds; returns once that is done. Of an address with two
+    /// holds, the one that waits for an interface stays. Errors: addresses that are not held, after all others have been
+    /// released; frames that no port takes.
     pub fn release(&mut self, addresses: &BTreeSet<Mac>) -> Result<(), Error> {
-        let is_meant = |hold: &&Arc<Hold>| addresses.contains(&Mac(hold.mac()));
         let live = self.holds.holds.iter().filter(|hold| !hold.is_over());
-        let holds: Vec<Arc<Hold>> = live.filter(is_meant).cloned().collect();
+        let mut meant: BTreeMap<Mac, &Arc<Hold>> = BTreeMap::new();
+        for hold in live.filter(|hold| addresses.contains(&Mac(hold.mac()))) {
+            let chosen = meant.entry(Mac(hold.mac())).or_insert(hold);
+            if hold.port().is_none() {
+                *chosen = hold;
+            }
+        }
+        let holds: Vec<Arc<Hold>> = meant.into_values().cloned().collect();
         for hold in &holds {
             hold.end();
         }
@@ -124,31 +152,44 @@ impl Daemon {
         let (_, network) = self.overlay.network_of_move(wanted)?;
         let vni = network.vni;
         let Some(port) = self.ports.get(wanted.to.name()).map(|port| port.id) else {
-            let hint = "`list interfaces` and `list links` show those that there are";
-            return Err(refuse(format!("{} is not open", wanted.to), hint));
+            return Err(refuse(format!("{} is not open", wanted.to), OPEN_HINT));
         };
-        let addresses = wanted.addresses.iter().map(|mac| mac.0);
+        let addresses = || wanted.addresses.iter().map(|mac| mac.0);
+        let revision = wanted.revision;
         self.learned
-            .relocate(vni, addresses, port, wanted.revision)
-            .map_err(|error| match error {
-                MoveError::Stale { address, revision } => refuse(
-                    format!(
-                        "revision {} of {} is not newer than {revision}",
-                        wanted.revision,
-                        Mac(address)
-                    ),
-                    "the address has moved since; nothing was moved",
-                ),
-                MoveError::TooMany(most) => refuse(
-                    format!("revisions of {most} addresses are stored already"),
-                    "a network that is deleted takes its own along",
-                ),
-            })?;
+            .may_relocate(vni, addresses(), revision)
+            .map_err(|error| unmoved(error, revision))?;
+        let ending = self.leave_holds(wanted, port)?;
+        self.learned
+            .relocate(vni, addresses(), port, revision)
+            .map_err(|error| unmoved(error, revision))?;
+        ending.iter().for_each(|hold| hold.end());
         self.sync()?;
         match &self.offload {
             Some(offload) => Ok(offload.confirm()?),
             None => Ok(()),
         }
+    }
+
+    /// Holds at the port that addresses leave catch all their frames from now on: those that are on their way to another
+    /// port must not overtake the ones that wait. Returns those of addresses that are held already: they are to end
+    /// once the addresses have moved.
+    fn leave_holds(&mut self, wanted: &model::Move, port: PortId) -> Result<Vec<Arc<Hold>>, Error> {
+        let is_moved = |hold: &&Arc<Hold>| wanted.addresses.contains(&Mac(hold.mac()));
+        let all = self.holds.holds.iter().filter(|hold| !hold.is_over());
+        let (plain, armed): (Vec<_>, Vec<_>) = all
+            .filter(is_moved)
+            .cloned()
+            .partition(|hold| hold.port().is_none());
+        let left = armed.into_iter().filter(|hold| hold.port() != Some(port));
+        let (ending, going_on): (Vec<_>, Vec<_>) =
+            left.partition(|hold| plain.iter().any(|other| other.mac() == hold.mac()));
+        let now = self.learned.now();
+        going_on.iter().for_each(|hold| hold.detach(now));
+        if !going_on.is_empty() {
+            self.refresh()?;
+        }
+        Ok(ending)
     }
 
     /// The holds, one a line.
@@ -158,13 +199,18 @@ impl Daemon {
         let mut out = String::new();
         for hold in self.holds.holds.iter().filter(|hold| !hold.is_over()) {
             let (frames, bytes) = hold.waiting();
-            let left = hold.ends().saturating_sub(now) / 1_000_000;
+            let left = hold.left(now) / 1_000_000;
             let limit = hold.budget().limit();
-            let _ = writeln!(
+            let _ = write!(
                 out,
                 "{} frames {frames} bytes {bytes} limit {limit} left {left}ms",
                 Mac(hold.mac())
             );
+            let mut ports = self.ports.iter();
+            if let Some((name, _)) = ports.find(|(_, port)| Some(port.id) == hold.port()) {
+                let _ = write!(out, " when-stopped {name}");
+            }
+            out.push('\n');
         }
         out
     }
@@ -216,6 +262,23 @@ impl Daemon {
             Some(offload) => Ok(offload.confirm()?),
             None => Ok(()),
         }
+    }
+}
+
+/// The refusal of a move at this revision.
+fn unmoved(error: MoveError, wanted: u64) -> Error {
+    match error {
+        MoveError::Stale { address, revision } => refuse(
+            format!(
+                "revision {wanted} of {} is not newer than {revision}",
+                Mac(address)
+            ),
+            "the address has moved since; nothing was moved",
+        ),
+        MoveError::TooMany(most) => refuse(
+            format!("revisions of {most} addresses are stored already"),
+            "a network that is deleted takes its own along",
+        ),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::snapshot::Snapshot;
-use crate::endpoints::{DropReason, PortId};
-use crate::forwarding::{Decider, Flow, Held, Learned, Verdict};
+use crate::endpoints::{DropReason, PortId, Transmit};
+use crate::forwarding::{Decider, Flow, Held, Hold, Learned, Verdict};
 use crate::frames::Batch;
 use crate::sync::lock;
 
@@ -134,10 +134,25 @@ impl Forwarder {
     }
 
     pub fn send(&mut self, batch: &Batch) {
+        self.send_after(batch, None);
+    }
+
+    /// As [`Forwarder::send`], for frames that have waited in a hold: not once more in the same one.
+    pub fn send_after(&mut self, batch: &Batch, waited: Option<&Hold>) {
+        let is_armed = self.decider.is_armed();
         for port in self.lists.touched.drain(..) {
             let list = &mut self.lists.by_port[usize::from(port.0)];
             if let Some(output) = self.snapshot.port(port) {
                 let mut transmit = lock(&output.transmit);
+                if is_armed {
+                    hold_back(
+                        &self.decider,
+                        port,
+                        transmit.as_mut(),
+                        (batch, list),
+                        waited,
+                    );
+                }
                 transmit.transmit(batch, list);
                 transmit.flush();
             }
@@ -151,11 +166,51 @@ impl Forwarder {
         }
     }
 
+    /// Whether a port takes frames now.
+    pub fn runs(&self, port: PortId) -> bool {
+        let output = self.snapshot.port(port);
+        output.is_some_and(|output| {
+            let mut transmit = lock(&output.transmit);
+            let runs = transmit.runs();
+            transmit.flush();
+            runs
+        })
+    }
+
     fn count_drop(&self, ingress: PortId, reason: DropReason) {
         if let Some(port) = self.snapshot.port(ingress) {
             port.counters.drop_frames(reason, 1);
         }
     }
+}
+
+/// Lets frames wait that leave through a port which stands still, and those behind them. The port is locked: frames of
+/// other dispatchers meet them here too.
+#[cold]
+fn hold_back(
+    decider: &Decider,
+    port: PortId,
+    transmit: &mut dyn Transmit,
+    (batch, list): (&Batch, &mut Vec<u16>),
+    waited: Option<&Hold>,
+) {
+    let table = decider.table();
+    if table.armed().all(|(of, _)| of != port) {
+        return;
+    }
+    let runs = transmit.runs();
+    list.retain(|at| {
+        let frame = &batch.frames()[usize::from(*at)];
+        let Some((hold, counters)) = table.armed_for(frame, port) else {
+            return true;
+        };
+        let is_its_own = waited.is_some_and(|waited| std::ptr::eq(waited, hold.as_ref()));
+        if is_its_own || (runs && !hold.has_begun()) {
+            return true;
+        }
+        hold.begin(decider.now());
+        hold.take_in(batch, frame, frame.network, counters) == Held::Over
+    });
 }
 
 /// Bytes of the smallest buffers that drivers offer, of which a frame may take several.

@@ -82,7 +82,8 @@ impl Pass {
             return None;
         }
         let table = self.forwarder.decider.table();
-        let held = table.holds().filter(|hold| !hold.is_over());
+        let begun = table.holds().filter(|hold| hold.has_begun());
+        let held = begun.filter(|hold| !hold.is_over());
         let ends = held.map(|hold| hold.ends().saturating_sub(now)).min()?;
         Some(if ends == 0 && self.is_stalled {
             RETRY
@@ -98,6 +99,12 @@ impl Pass {
         let mut left = RELEASE_STEP;
         self.is_stalled = false;
         self.forwarder.decider.begin(now);
+        for (port, hold) in table.armed() {
+            let waits = hold.has_begun() && hold.port().is_some() && !hold.is_due(now);
+            if waits && self.forwarder.runs(port) {
+                hold.end();
+            }
+        }
         for hold in table.holds() {
             if left > 0 && hold.is_due(now) && !hold.is_over() {
                 left -= self.release_one(hold, left, now);
@@ -135,7 +142,7 @@ impl Pass {
                 }
                 at += 1;
             }
-            self.forwarder.send(batch);
+            self.forwarder.send_after(batch, Some(hold));
             hold.put_back(released.take_from(at));
             sent += at;
             if at < frames {

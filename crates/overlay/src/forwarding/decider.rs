@@ -26,12 +26,17 @@ const MAX_LISTS: usize = 1024;
 enum Passage {
     Usual,
     /// After a hold, also from link to link, where the guest has moved to: the other host sent the frame before it knew.
-    /// A frame waits once for each hold, so this makes no loop.
+    /// A frame waits once for each hold, so this makes no loop. Just after the move other frames may do so, too: moves
+    /// that contradict each other make a loop for that moment at most.
     Released,
 }
 
 fn is_holding(table: &Table) -> bool {
-    table.holds().any(|hold| !hold.is_over())
+    table.plain_holds().any(|hold| !hold.is_over())
+}
+
+fn is_armed(table: &Table) -> bool {
+    table.armed().any(|(_, hold)| !hold.is_over())
 }
 
 #[derive(Debug)]
@@ -53,6 +58,8 @@ pub struct Decider {
     misses: u64,
     /// Whether frames for an address may have to wait.
     is_holding: bool,
+    /// Whether they may have to once a port is stopped.
+    is_armed: bool,
 }
 
 impl Decider {
@@ -60,6 +67,7 @@ impl Decider {
     pub fn new(table: Arc<Table>, learned: Arc<Learned>, seed: u64) -> Decider {
         Decider {
             is_holding: is_holding(&table),
+            is_armed: is_armed(&table),
             moves: learned.moves(),
             table,
             learned,
@@ -80,6 +88,7 @@ impl Decider {
     pub fn install(&mut self, table: Arc<Table>) {
         self.collect();
         self.is_holding = is_holding(&table);
+        self.is_armed = is_armed(&table);
         self.table = table;
         self.flush();
     }
@@ -87,7 +96,19 @@ impl Decider {
     /// Whether frames for an address may have to wait.
     #[must_use]
     pub const fn is_holding(&self) -> bool {
-        self.is_holding
+        self.is_holding || self.is_armed
+    }
+
+    /// Whether frames may have to wait once a port is stopped.
+    #[must_use]
+    pub const fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
+    /// The time of the present batch, in ns.
+    #[must_use]
+    pub const fn now(&self) -> u64 {
+        self.now
     }
 
     #[must_use]
@@ -98,6 +119,7 @@ impl Decider {
     /// Asks for holds no more once all are over.
     pub fn end_holds(&mut self) {
         self.is_holding = is_holding(&self.table);
+        self.is_armed = is_armed(&self.table);
     }
 
     pub fn begin(&mut self, now: u64) {
@@ -188,14 +210,19 @@ impl Decider {
         (!hold.is_over()).then_some(hold)
     }
 
-    /// The verdict about a frame for a held address: it waits, if its port may send it.
+    /// The verdict about a frame for a held address: it waits, if its port may send it. Frames from the place where the
+    /// address was before have waited there, and are older.
     #[cold]
-    fn hold(&self, frame: &Frame) -> (u32, Verdict<'_>) {
+    fn hold(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
         let network = match self.network(frame) {
             Ok(network) => network,
             Err(reason) => return (0, Verdict::Drop(reason)),
         };
         let query = Query::of(frame);
+        let vni = self.table.nets[usize::from(network)].vni;
+        if self.learned.moved_from(vni, query.destination) == Some(query.ingress) {
+            return self.decide_now(frame);
+        }
         let net = &self.table.nets[usize::from(network)];
         if !self.table.carries(query.ingress, network) {
             return (net.vni, Verdict::Drop(DropReason::NoRoute));
@@ -415,11 +442,18 @@ impl Decider {
         }
         if net.learning && !is_group {
             let moved = self.moved_to(network, query.destination);
-            if let (Some(port), Passage::Released) = (moved, passage) {
-                if port != query.ingress {
-                    outputs.push(port);
+            if let Some(port) = moved {
+                let is_late = !self.table.may_pass(query.ingress, port)
+                    && self
+                        .learned
+                        .has_just_moved(net.vni, query.destination, self.now);
+                if passage == Passage::Released || is_late {
+                    if port != query.ingress {
+                        outputs.push(port);
+                    }
+                    // The verdict about a late frame does not hold for long.
+                    return passage == Passage::Released;
                 }
-                return true;
             }
             let owner = || self.table.owner(network, query.destination);
             let learned = || {

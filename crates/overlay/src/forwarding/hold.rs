@@ -3,6 +3,10 @@
 //! A hold is a part of the table, so a switch without one pays a branch for it. Each address has a queue of its own,
 //! which all dispatchers share, so frames leave in the order in which they came. A later frame to the address joins the
 //! queue until the last of those before it has been sent. Only frames that wait meet the queue's lock.
+//!
+//! A hold may be armed instead: frames pass until the rings of a port are stopped. The sender finds that out with the
+//! ring in its hands, so no frame falls between the stop and the hold. Frames that were decided before the stop and
+//! those after it meet there, in order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +19,8 @@ use crate::sync::lock;
 
 /// How long a port that takes no frame delays the release of those for it, in ns.
 const STALL_TIMEOUT: u64 = 500_000_000;
+/// How long a port that takes frames more slowly than others come does: its queue would never be empty.
+const SLOW_TIMEOUT: u64 = 2_000_000_000;
 
 /// Memory that the addresses of one command share.
 #[derive(Debug)]
@@ -67,7 +73,13 @@ struct Waiting {
 pub struct Hold {
     address: Address,
     budget: Arc<HoldBudget>,
-    /// When it ends, on the clock that dispatchers share, in ns.
+    /// The port whose stop begins it. Without one it has begun.
+    port: Option<PortId>,
+    /// Whether its port is not asked any more; the hold has begun then.
+    is_detached: AtomicBool,
+    /// How long it lasts, in ns.
+    time: u64,
+    /// When it ends, on the clock that dispatchers share, in ns; [`UNBEGUN`] before it begins.
     ends: AtomicU64,
     waiting: Mutex<Waiting>,
     /// Its holder releases, one at a time.
@@ -75,18 +87,25 @@ pub struct Hold {
     is_over: AtomicBool,
 }
 
+/// The end of a hold that has not begun.
+const UNBEGUN: u64 = u64::MAX;
+
 /// The progress of a release.
 #[derive(Debug, Default)]
 pub struct Release {
     /// When the first frame found no room, if none was sent since then.
     stalled: Option<u64>,
+    /// When the first frame of all found none.
+    slow: Option<u64>,
 }
 
 impl Release {
     /// Whether a frame that finds no room is to wait for some.
     pub fn waits(&mut self, now: u64) -> bool {
-        let since = *self.stalled.get_or_insert(now);
-        now.saturating_sub(since) < STALL_TIMEOUT
+        let stalled = *self.stalled.get_or_insert(now);
+        let slow = *self.slow.get_or_insert(now);
+        let is_within = |since: u64, timeout| now.saturating_sub(since) < timeout;
+        is_within(stalled, STALL_TIMEOUT) && is_within(slow, SLOW_TIMEOUT)
     }
 
     pub fn progresses(&mut self) {
@@ -105,12 +124,26 @@ pub enum Held {
 }
 
 impl Hold {
+    /// One that begins with the stop of `port`.
     #[must_use]
-    pub fn new(address: [u8; 6], budget: Arc<HoldBudget>, ends: u64) -> Hold {
+    pub fn armed(address: [u8; 6], budget: Arc<HoldBudget>, time: u64, port: PortId) -> Hold {
+        Hold {
+            port: Some(port),
+            ends: AtomicU64::new(UNBEGUN),
+            ..Hold::begun(address, budget, time, 0)
+        }
+    }
+
+    /// One that begins at once.
+    #[must_use]
+    pub fn begun(address: [u8; 6], budget: Arc<HoldBudget>, time: u64, now: u64) -> Hold {
         Hold {
             address: number(address),
             budget,
-            ends: AtomicU64::new(ends),
+            port: None,
+            is_detached: AtomicBool::new(false),
+            time,
+            ends: AtomicU64::new(now.saturating_add(time).min(UNBEGUN - 1)),
             waiting: Mutex::default(),
             releasing: Mutex::default(),
             is_over: AtomicBool::new(false),
@@ -134,6 +167,41 @@ impl Hold {
     #[must_use]
     pub fn ends(&self) -> u64 {
         self.ends.load(Ordering::Relaxed)
+    }
+
+    /// The time that it has left, in ns.
+    #[must_use]
+    pub fn left(&self, now: u64) -> u64 {
+        if self.has_begun() {
+            self.ends().saturating_sub(now)
+        } else {
+            self.time
+        }
+    }
+
+    /// The port whose stop begins it and whose start ends it.
+    #[must_use]
+    pub fn port(&self) -> Option<PortId> {
+        let is_asked = !self.is_detached.load(Ordering::Relaxed);
+        self.port.filter(|_| is_asked)
+    }
+
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.ends() != UNBEGUN
+    }
+
+    /// Its port stands still.
+    pub fn begin(&self, now: u64) {
+        let ends = now.saturating_add(self.time).min(UNBEGUN - 1);
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.ends.compare_exchange(UNBEGUN, ends, success, failure);
+    }
+
+    /// Makes it one without a port, for tables from now on.
+    pub fn detach(&self, now: u64) {
+        self.begin(now);
+        self.is_detached.store(true, Ordering::Relaxed);
     }
 
     /// Ends it with the dispatchers' next look.
@@ -257,8 +325,11 @@ impl Holds {
         Arc::clone(self.counters.entry(vni).or_default())
     }
 
-    /// Drops and counts the frames that came in at a port which is closed.
+    /// Drops and counts the frames that came in at a port which is closed, and ends the holds that wait for its stop.
     pub fn forget(&mut self, port: PortId) {
+        for hold in self.holds.iter().filter(|hold| hold.port() == Some(port)) {
+            hold.end();
+        }
         let gone: Vec<u32> = self
             .holds
             .iter()
@@ -277,5 +348,26 @@ impl Holds {
             let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
             (read(&counters.held), read(&counters.dropped))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_release_waits_for_a_port_that_is_full_but_not_for_one_that_is_always_full() {
+        let mut release = Release::default();
+        assert!(release.waits(0) && release.waits(499 * MS));
+        assert!(!release.waits(500 * MS));
+        let mut release = Release::default();
+        // A frame leaves now and then, as fast as another comes.
+        for now in 0..2_000 {
+            assert!(release.waits(now * MS), "{now} ms");
+            release.progresses();
+        }
+        assert!(!release.waits(2_000 * MS));
     }
 }

@@ -213,6 +213,27 @@ impl Learned {
         self.read().moved.port((vni, address))
     }
 
+    /// Whether an address was moved a moment ago.
+    pub(super) fn has_just_moved(&self, vni: u32, address: Address, now: u64) -> bool {
+        self.read().moved.is_recent((vni, address), now)
+    }
+
+    /// The port where an address was before a command has moved it.
+    pub(super) fn moved_from(&self, vni: u32, address: Address) -> Option<PortId> {
+        self.read().moved.before((vni, address))
+    }
+
+    /// Whether addresses may move at this revision. Errors: as [`Learned::relocate`].
+    pub fn may_relocate(
+        &self,
+        vni: u32,
+        addresses: impl IntoIterator<Item = [u8; 6]>,
+        revision: u64,
+    ) -> Result<(), MoveError> {
+        let addresses: Vec<Address> = addresses.into_iter().map(address).collect();
+        self.read().moved.check(vni, &addresses, revision)
+    }
+
     /// Moves addresses to a port: all at once, from every dispatcher's next batch on. Errors: a revision that is not
     /// newer than the last one of each address; too many addresses. Nothing is changed then.
     pub fn relocate(
@@ -223,6 +244,7 @@ impl Learned {
         revision: u64,
     ) -> Result<(), MoveError> {
         let addresses: Vec<Address> = addresses.into_iter().map(address).collect();
+        let at = self.now();
         let mut known = self.write();
         known.moved.check(vni, &addresses, revision)?;
         for address in addresses {
@@ -231,7 +253,7 @@ impl Learned {
             if let Some(share) = learned.and_then(|port| known.of_port.get_mut(&port)) {
                 share.addresses = share.addresses.saturating_sub(1);
             }
-            known.moved.put(key, port, revision, learned);
+            known.moved.put(key, port, revision, (at, learned));
         }
         self.moves.fetch_add(1, Relaxed);
         Ok(())

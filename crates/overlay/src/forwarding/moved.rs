@@ -12,6 +12,9 @@ use crate::endpoints::port_id::PortId;
 /// Maximum number of addresses whose revisions are stored.
 const MAX_MOVED: usize = 16_384;
 
+/// How long after a move frames from a link still go on to another link, in ns.
+const LATE: u64 = 2_000_000_000;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moved {
     /// Where it is; none once its port was closed or another port has learned it.
@@ -19,6 +22,8 @@ pub(super) struct Moved {
     /// Where it was.
     before: Option<PortId>,
     revision: u64,
+    /// When it moved, on the clock that dispatchers share, in ns.
+    at: u64,
     /// The second in which the guest was last seen at its new place.
     seen: Option<u32>,
 }
@@ -62,6 +67,16 @@ pub(super) struct MovedAddresses(HashMap<(u32, Address), Moved>);
 impl MovedAddresses {
     pub fn port(&self, key: (u32, Address)) -> Option<PortId> {
         self.0.get(&key)?.port
+    }
+
+    /// Whether frames of those who do not know yet may be on their way to the place before.
+    pub fn is_recent(&self, key: (u32, Address), now: u64) -> bool {
+        let moved = self.0.get(&key);
+        moved.is_some_and(|moved| now.saturating_sub(moved.at) < LATE)
+    }
+
+    pub fn before(&self, key: (u32, Address)) -> Option<PortId> {
+        self.0.get(&key)?.before
     }
 
     /// The meaning of a frame from this port with this source.
@@ -112,19 +127,20 @@ impl MovedAddresses {
         Ok(())
     }
 
-    /// Moves an address; `learned`: the port that has learned it.
+    /// Moves an address; `learned`: the port that has learned it. `at`: the time, in ns.
     pub fn put(
         &mut self,
         key: (u32, Address),
         port: PortId,
         revision: u64,
-        learned: Option<PortId>,
+        (at, learned): (u64, Option<PortId>),
     ) {
         let before = self.port(key).or(learned).filter(|before| *before != port);
         let moved = Moved {
             port: Some(port),
             before,
             revision,
+            at,
             seen: None,
         };
         self.0.insert(key, moved);

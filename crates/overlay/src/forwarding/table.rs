@@ -95,6 +95,8 @@ pub struct Table {
     /// The networks of links that do not carry all.
     carried: HashMap<PortId, Vec<u16>>,
     held: HashMap<Address, Arc<Hold>>,
+    /// Holds that begin and end with a port.
+    armed: HashMap<Address, (PortId, Arc<Hold>)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -186,11 +188,13 @@ impl Table {
     /// The same with these holds.
     #[must_use]
     pub fn with(mut self, holds: &mut Holds) -> Table {
-        let by_address = holds
-            .holds
-            .iter()
-            .map(|hold| (hold.address(), Arc::clone(hold)));
-        self.held = by_address.collect();
+        for hold in &holds.holds {
+            let (address, it) = (hold.address(), Arc::clone(hold));
+            match hold.port() {
+                None => drop(self.held.insert(address, it)),
+                Some(port) => drop(self.armed.insert(address, (port, it))),
+            }
+        }
         for net in &mut self.nets {
             net.held = holds.counters(net.vni);
         }
@@ -199,6 +203,24 @@ impl Table {
 
     /// The holds, over or not.
     pub fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        self.held.values().chain(self.armed().map(|(_, hold)| hold))
+    }
+
+    /// The holds that begin and end with a port.
+    pub fn armed(&self) -> impl Iterator<Item = (PortId, &Arc<Hold>)> {
+        self.armed.values().map(|(port, hold)| (*port, hold))
+    }
+
+    /// The hold of a frame that leaves through a port, and the counters of its network.
+    #[must_use]
+    pub fn armed_for(&self, frame: &Frame, port: PortId) -> Option<(&Arc<Hold>, &HeldCounters)> {
+        let (of, hold) = self.armed.get(&address(frame.destination()))?;
+        let network = self.network(frame.network)?;
+        let is_it = *of == port && !hold.is_over();
+        is_it.then(|| (hold, self.nets[usize::from(network)].held.as_ref()))
+    }
+
+    pub(super) fn plain_holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
         self.held.values()
     }
 

@@ -7,11 +7,14 @@
 //! Each way costs one atomic exchange, and only the thread that stops a ring blocks. A polling dispatcher keeps the ring
 //! and checks a flag.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::sys::{Handover, Taken};
 use crate::sync::lock;
+
+/// Maximum number of exchanges that are waited for.
+const MAX_CHANGES: u32 = 8;
 
 /// A `T` that one thread at a time may check out.
 #[derive(Debug)]
@@ -21,6 +24,23 @@ pub struct Slot<T> {
     wanted: AtomicBool,
     stopping: Mutex<()>,
     back: Condvar,
+    /// Odd while it is exchanged for another one.
+    changes: AtomicU32,
+    /// Locked meanwhile.
+    changing: Mutex<()>,
+}
+
+/// An exchange under way; the end of it when dropped.
+#[derive(Debug)]
+pub struct Change<'a> {
+    changes: &'a AtomicU32,
+    _guard: MutexGuard<'a, ()>,
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl<T> Default for Slot<T> {
@@ -30,6 +50,8 @@ impl<T> Default for Slot<T> {
             wanted: AtomicBool::new(false),
             stopping: Mutex::default(),
             back: Condvar::new(),
+            changes: AtomicU32::new(0),
+            changing: Mutex::default(),
         }
     }
 }
@@ -68,6 +90,34 @@ impl<T> Slot<T> {
             }
         }
         None
+    }
+
+    /// As [`Slot::wait`], but waits also for an exchange that is under way, and for a few that follow it: the other side
+    /// could go on for ever.
+    pub fn wait_for_change(&self) -> Option<Box<T>> {
+        for _ in 0..MAX_CHANGES {
+            let before = self.changes.load(Ordering::SeqCst);
+            let it = self.wait();
+            if it.is_some() {
+                return it;
+            }
+            if before % 2 == 1 {
+                drop(lock(&self.changing));
+            } else if self.changes.load(Ordering::SeqCst) == before {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Begins an exchange: it is stopped, and another one started.
+    pub fn change(&self) -> Change<'_> {
+        let guard = lock(&self.changing);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        Change {
+            changes: &self.changes,
+            _guard: guard,
+        }
     }
 
     #[inline]

@@ -12,6 +12,7 @@ use latlab_wire::samples::{
 
 use super::datagram::{Datagram, Framing};
 use super::icmp::Echo;
+use super::open_loop::{self, Pace};
 use super::stream::Stream;
 use super::{
     DEFAULT_REQUEST_BYTES, DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES, Tally, Transport,
@@ -28,6 +29,8 @@ use crate::time;
 const DEFAULT_WARM_UP: u64 = 100;
 /// A warm-up that gets no answer this often in a row has nothing to warm up.
 const WARM_UP_LOSSES: usize = 3;
+/// The most requests in a second.
+const MAX_RATE: u64 = 1_000_000;
 /// Room for records that a run by time gets in any case.
 const MIN_ROOM: u64 = 1 << 16;
 
@@ -42,6 +45,8 @@ struct Settings {
     warm_up: u64,
     timeout_ns: u64,
     poll: Poll,
+    /// Requests in a second, whether answers come or not; else each waits for the answer before it.
+    rate: Option<u64>,
     /// Whether a UDP socket is connected, which spares the kernel a route look-up per request and
     /// lets it report that the port is closed. Programs differ in it; sockperf does not connect.
     connect: bool,
@@ -75,8 +80,19 @@ impl Settings {
         if count.is_none() && duration_ns.is_none() {
             return Err(Error::Usage("give --count, --duration-ms, or both".into()));
         }
+        let rate = options.number("rate", 1, MAX_RATE)?;
+        // A schedule has its number of requests beforehand.
+        let in_time = rate
+            .zip(duration_ns)
+            .map(|(rate, ns)| requests_in(rate, ns));
+        let count = count.into_iter().chain(in_time).min();
+        if rate.is_some() && protocol == Protocol::Tcp {
+            let why = "--rate is for --proto udp and icmp: a stream answers in order";
+            return Err(Error::Usage(why.into()));
+        }
         Ok(Settings {
             protocol,
+            rate,
             to,
             from: options.value("bind", "ADDR without port")?,
             count,
@@ -96,7 +112,7 @@ impl Settings {
         })
     }
 
-    fn transport(&self) -> Result<Box<dyn Transport>> {
+    fn way(&self) -> Result<Way> {
         let Settings {
             to,
             from,
@@ -110,7 +126,7 @@ impl Settings {
             Protocol::Tcp => {
                 let socket = net::tcp_to(to, from, Duration::from_nanos(timeout_ns))?;
                 let stream = Stream::new(socket, poll, timeout_ns, request_bytes, response_bytes)?;
-                return Ok(Box::new(stream));
+                return Ok(Way::Stream(Box::new(stream)));
             }
             Protocol::Udp if self.connect => (net::udp_to(to, from)?, Framing::Udp(None)),
             Protocol::Udp => (net::udp_like(to, from)?, Framing::Udp(Some(to))),
@@ -126,15 +142,21 @@ impl Settings {
                 (socket, Framing::Icmp(echo, name))
             }
         };
-        Ok(Box::new(Datagram::new(
+        let datagram = Datagram::new(
             socket,
             framing,
             poll,
             timeout_ns,
             request_bytes,
             response_bytes,
-        )?))
+        )?;
+        Ok(Way::Datagrams(Box::new(datagram)))
     }
+}
+
+fn requests_in(rate: u64, duration_ns: u64) -> u64 {
+    let requests = u128::from(rate) * u128::from(duration_ns) / 1_000_000_000;
+    u64::try_from(requests).unwrap_or(u64::MAX).max(1)
 }
 
 fn response_bytes(
@@ -157,8 +179,30 @@ fn response_bytes(
     }
 }
 
+/// The transport of the requests.
+enum Way {
+    Stream(Box<dyn Transport>),
+    Datagrams(Box<Datagram>),
+}
+
+impl Way {
+    fn transport(&self) -> &dyn Transport {
+        match self {
+            Way::Stream(stream) => stream.as_ref(),
+            Way::Datagrams(datagram) => datagram.as_ref(),
+        }
+    }
+
+    fn transport_mut(&mut self) -> &mut dyn Transport {
+        match self {
+            Way::Stream(stream) => stream.as_mut(),
+            Way::Datagrams(datagram) => datagram.as_mut(),
+        }
+    }
+}
+
 struct Run {
-    transport: Box<dyn Transport>,
+    way: Way,
     records: Vec<Record>,
     tally: Tally,
 }
@@ -169,7 +213,8 @@ impl Run {
         let sequence = self.records.len() as u32;
         let began_ns = time::now_ns();
         let result = self
-            .transport
+            .way
+            .transport_mut()
             .exchange(sequence, &self.records, &mut self.tally);
         let mut record = Record {
             sequence,
@@ -228,6 +273,25 @@ impl Run {
         Ok(count)
     }
 
+    fn measure_all(
+        &mut self,
+        settings: &Settings,
+        count: u64,
+        until_ns: u64,
+    ) -> (StoppedBy, Result<()>) {
+        match (settings.rate, &mut self.way) {
+            (Some(rate), Way::Datagrams(datagram)) => {
+                let pace = Pace {
+                    rate,
+                    count,
+                    timeout_ns: settings.timeout_ns,
+                };
+                open_loop::measure(datagram, &mut self.records, pace, &mut self.tally)
+            }
+            _ => self.measure(count, until_ns, settings.count.is_none()),
+        }
+    }
+
     /// Transactions until the count, the time or the room is used up.
     fn measure(&mut self, count: u64, until_ns: u64, by_room: bool) -> (StoppedBy, Result<()>) {
         for _ in 0..count {
@@ -259,11 +323,11 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     common.apply()?;
     let records = touched_records(first_room)?;
     let mut run = Run {
-        transport: settings.transport()?,
+        way: settings.way()?,
         records,
         tally: Tally::default(),
     };
-    let mut local = net::local_address(run.transport.socket())?;
+    let mut local = net::local_address(run.way.transport().socket())?;
     if settings.protocol == Protocol::Icmp {
         // A raw socket tells its protocol number here.
         local.set_port(0);
@@ -286,11 +350,11 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         .duration_ns
         .map_or(u64::MAX, |duration_ns| started_ns + duration_ns);
     let (stopped_by, result) = match warmed_up {
-        Ok(()) => run.measure(count, until_ns, settings.count.is_none()),
+        Ok(()) => run.measure_all(&settings, count, until_ns),
         Err(error) => (StoppedBy::Peer, Err(error)),
     };
     let ended_ns = time::now_ns();
-    let health = watch.end(&[run.transport.socket().as_fd()]);
+    let health = watch.end(&[run.way.transport().socket().as_fd()]);
 
     output.progress(Phase::Emitting, None)?;
     output.samples(SampleKind::Rr, &run.records)?;
@@ -319,7 +383,7 @@ fn counters(
     let tally = &run.tally;
     RrClientCounters {
         protocol: settings.protocol,
-        socket: run.transport.socket_name().to_owned(),
+        socket: run.way.transport().socket_name().to_owned(),
         request_bytes: settings.request_bytes,
         response_bytes: settings.response_bytes,
         warm_up,
@@ -366,9 +430,9 @@ mod tests {
     }
 
     fn scripted(script: Vec<Option<u64>>) -> Run {
-        let transport = Box::new(Scripted(script));
+        let way = Way::Stream(Box::new(Scripted(script)));
         Run {
-            transport,
+            way,
             records: Vec::new(),
             tally: Tally::default(),
         }

@@ -92,6 +92,45 @@ impl Datagram {
         })
     }
 
+    /// Sends a request, whether earlier ones were answered or not. Returns whether the kernel took it.
+    pub fn send(&mut self, sequence: u32, tally: &mut Tally) -> Result<bool> {
+        self.prepare(sequence);
+        self.send_prepared(sequence, tally)
+    }
+
+    fn send_prepared(&mut self, sequence: u32, tally: &mut Tally) -> Result<bool> {
+        let to = match &self.framing {
+            Framing::Udp(to) => to.as_ref(),
+            Framing::Icmp(..) => None,
+        };
+        let sent = net::send_datagram(&self.socket, &self.request, to, &mut tally.network_errors)
+            .map_err(|error| Error::Peer(format!("send request {sequence}: {error}")))?;
+        Ok(sent == Sent::Yes)
+    }
+
+    /// Takes a datagram that is there: the number of the request that it answers, and when it was received.
+    pub fn take(&mut self, tally: &mut Tally) -> Result<Option<(Option<u32>, u64)>> {
+        match net::receive(&self.socket, &mut self.received, Poll::Busy) {
+            Ok(None) => Ok(None),
+            Ok(Some(length)) => {
+                let received_ns = time::now_ns();
+                Ok(Some((
+                    self.framing.answered(&self.received[..length]),
+                    received_ns,
+                )))
+            }
+            Err(error) if is_network_error(&error) => {
+                tally.network_errors += 1;
+                Ok(None)
+            }
+            Err(error) => Err(Error::Peer(format!("receive a response: {error}"))),
+        }
+    }
+
+    pub fn poll(&self) -> Poll {
+        self.poll
+    }
+
     fn prepare(&mut self, sequence: u32) {
         let message = &mut self.request[self.framing.header_bytes()..];
         Transaction::new_unchecked(message).set_sequence(sequence);
@@ -131,22 +170,17 @@ impl Datagram {
 
 impl Transport for Datagram {
     fn exchange(&mut self, sequence: u32, history: &[Record], tally: &mut Tally) -> Result<Times> {
-        self.prepare(sequence);
         if self.poll == Poll::Block {
             self.wait_at_most(self.timeout_ns)?;
         }
-        let to = match &self.framing {
-            Framing::Udp(to) => to.as_ref(),
-            Framing::Icmp(..) => None,
-        };
+        self.prepare(sequence);
         let sent_ns = time::now_ns();
-        let sent = net::send_datagram(&self.socket, &self.request, to, &mut tally.network_errors)
-            .map_err(|error| Error::Peer(format!("send request {sequence}: {error}")))?;
+        let sent = self.send_prepared(sequence, tally)?;
         let deadline_ns = sent_ns + self.timeout_ns;
         let mut times = Times {
             sent_ns,
             received_ns: None,
-            sent: sent == Sent::Yes,
+            sent,
         };
         while let Some((length, received_ns)) = self.receive(deadline_ns, tally)? {
             match self.framing.answered(&self.received[..length]) {

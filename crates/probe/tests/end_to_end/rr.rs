@@ -5,6 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::thread;
 
 use crate::harness::{Outcome, Probe, counters, isolate};
+use latlab_wire::probe::{Transaction, TransactionKind, TransactionRepr};
 use latlab_wire::samples::{SampleKind, StoppedBy, flags};
 
 /// Checks what every complete series of records must fulfil; `warm_up` of them are the warm-up.
@@ -21,6 +22,75 @@ fn check_records(outcome: &Outcome, warm_up: usize, measured: usize) {
         );
         last_ns = record.end_ns;
     }
+}
+
+/// A server that leaves out some requests and answers others twice: neither holds up those that follow.
+#[test]
+fn requests_at_a_rate_do_not_wait_for_answers() {
+    isolate();
+    for poll in ["--poll=block", "--poll=busy"] {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = server.local_addr().unwrap().to_string();
+        let serve = thread::spawn(move || {
+            let mut request = [0; 256];
+            for number in 0..200 {
+                let (_, peer) = server.recv_from(&mut request).unwrap();
+                let answers = [1, 0, 2][usize::min(number % 100, 2)];
+                // The request with the mark of a response, and its length.
+                let mut response = [0; 100];
+                response.copy_from_slice(&request[..100]);
+                let mut transaction = Transaction::new_unchecked(&mut response[..]);
+                let sequence = TransactionRepr::parse(&transaction).unwrap().sequence;
+                TransactionRepr {
+                    kind: TransactionKind::Response,
+                    sequence,
+                    message_bytes: 100,
+                    reply_bytes: 0,
+                }
+                .emit(&mut transaction);
+                // One or none at first, then two each.
+                for _ in 0..answers {
+                    server.send_to(&response, peer).unwrap();
+                }
+            }
+        });
+        let client = Probe::run(&[
+            "rr-client",
+            "--proto=udp",
+            "--to",
+            &to,
+            "--duration-ms=200",
+            "--rate=1000",
+            "--warmup=0",
+            "--response-bytes=100",
+            "--timeout-ms=300",
+            poll,
+        ]);
+        serve.join().unwrap();
+        let counters = counters!(client.good_report(), RrClient);
+        assert_eq!(
+            (counters.transactions, counters.answered, counters.lost),
+            (200, 198, 2)
+        );
+        assert_eq!((counters.duplicates, counters.unmatched), (196, 0));
+        let starts: Vec<u64> = client
+            .records
+            .iter()
+            .map(|record| record.start_ns)
+            .collect();
+        assert!(
+            starts.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000),
+            "{starts:?}"
+        );
+    }
+    let refused = Probe::run(&[
+        "rr-client",
+        "--proto=tcp",
+        "--to=127.0.0.1:1",
+        "--rate=5",
+        "--count=1",
+    ]);
+    assert!(refused.error(2).contains("--rate is for"));
 }
 
 #[test]

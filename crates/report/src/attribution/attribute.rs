@@ -35,12 +35,18 @@ pub fn attribute(capture: &Capture, count: usize) -> Attribution {
     packets.iter().for_each(|packet| survey.add(packet));
     let mut pick = survey.pick();
     packets.iter().for_each(|packet| pick.add(packet));
-    conclude(capture, &survey, &pick)
+    conclude(capture, &survey, &pick, None)
 }
 
-/// Explains the slowest packets after two passes over all of them; the capture's own packets are not read.
+/// Explains the slowest packets after two passes over all of them; the capture's own packets are not read. `node` is the
+/// one in which the device is.
 #[must_use]
-pub fn conclude(capture: &Capture, survey: &Survey, pick: &Pick) -> Attribution {
+pub fn conclude(
+    capture: &Capture,
+    survey: &Survey,
+    pick: &Pick,
+    node: Option<&str>,
+) -> Attribution {
     let (device, seen) = identify(survey, &capture.events);
     let packets = split::Packets {
         all: pick.packets.iter().collect(),
@@ -48,7 +54,7 @@ pub fn conclude(capture: &Capture, survey: &Survey, pick: &Pick) -> Attribution 
         usual_ns: survey.usual_ns(),
         load: survey.load(),
     };
-    let timeline = DeviceTimeline::new(capture, &packets.all, &device, &[seen]);
+    let timeline = DeviceTimeline::new(capture, &packets.all, &device, &[seen]).in_node(node);
     let worst = split::split(&timeline, &packets, &device, &pick.order());
     Attribution {
         unknown: unknown(capture, &device, &worst),

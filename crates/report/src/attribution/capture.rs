@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use latlab_model::results::{Hwlat, SilentStalls};
+use latlab_model::results::{Held, Hwlat, SilentStalls};
 use latlab_samples::Passage;
 use latlab_wire::trace::Event;
 
@@ -18,6 +18,8 @@ pub struct Capture {
     pub watched: Vec<(u16, u64)>,
     /// Gaps of the record after that time.
     pub gaps: Vec<Gap>,
+    /// Nodes that stood still for an action, in the order of time.
+    pub held: Vec<Held>,
     pub steal_known: bool,
     /// Periodic interruptions without events.
     pub hwlat: Vec<Hwlat>,

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use latlab_model::results::Hwlat;
+use latlab_model::results::{ActionKind, Hwlat};
 use latlab_wire::trace::vector;
 
 use super::softirq;
+use crate::lives::done;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
@@ -32,6 +33,8 @@ pub enum Cause {
     /// The device's task is stopped by a signal or a debugger.
     Stopped,
     Throttled,
+    /// The device's node stands still for what is done to it.
+    Held(ActionKind),
     /// The device's task sleeps although there is a packet for it, in a system call if known.
     Asleep(Option<String>),
     /// The device's task was woken and its idle CPU comes back.
@@ -73,6 +76,7 @@ impl Cause {
             Cause::PageFault => "page-fault",
             Cause::Stopped => "stopped",
             Cause::Throttled => "throttled",
+            Cause::Held(_) => "held",
             Cause::Asleep(_) => "asleep",
             Cause::IdleExit => "idle-exit",
             Cause::Steal => "steal",
@@ -157,6 +161,7 @@ impl fmt::Display for Cause {
             Cause::PageFault => f.write_str("page fault"),
             Cause::Stopped => f.write_str("stopped by a signal"),
             Cause::Throttled => f.write_str("cgroup CPU throttling"),
+            Cause::Held(act) => write!(f, "stood still: the node was {}", done(*act)),
             Cause::Asleep(None) => f.write_str("asleep in the device"),
             Cause::Asleep(Some(call)) => write!(f, "asleep in the device: {call}"),
             Cause::IdleExit => f.write_str("idle exit"),

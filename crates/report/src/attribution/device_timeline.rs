@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use latlab_model::results::{Hwlat, SilentStalls};
+use latlab_model::results::{ActionKind, Hwlat, SilentStalls};
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
@@ -30,6 +30,8 @@ pub struct DeviceTimeline<'a> {
     gaps: Gaps,
     /// Slow system calls of the device's task: begin, end and number, in order.
     calls: Vec<(u64, u64, u16)>,
+    /// When the device's node stood still for an action, and for which.
+    held: Vec<(u64, u64, ActionKind)>,
     capture: &'a Capture,
 }
 
@@ -60,8 +62,19 @@ impl<'a> DeviceTimeline<'a> {
             states,
             gaps,
             calls,
+            held: Vec::new(),
             capture,
         }
+    }
+
+    /// The same for a device in a node.
+    pub fn in_node(mut self, node: Option<&str>) -> Self {
+        let all = self.capture.held.iter();
+        let own = all.filter(|held| Some(held.node.as_str()) == node);
+        self.held = own
+            .map(|held| (held.from_ns, held.to_ns, held.act))
+            .collect();
+        self
     }
 
     /// The timeline of a task that runs on one CPU except in `pauses`.
@@ -79,6 +92,7 @@ impl<'a> DeviceTimeline<'a> {
             late: late(&capture.events),
             gaps,
             calls: Vec::new(),
+            held: Vec::new(),
             capture,
         }
     }
@@ -174,7 +188,7 @@ impl<'a> DeviceTimeline<'a> {
         if self.states.is_empty() {
             push(&mut spans, Span::new(from, to, Cause::NotRecorded, None));
         }
-        self.gaps.mask_spans(spans)
+        self.without_held(self.gaps.mask_spans(spans))
     }
 
     /// Activities of the kernel on one CPU while it had a packet, received in the context of `sender`.
@@ -197,7 +211,27 @@ impl<'a> DeviceTimeline<'a> {
                 _ => self.interrupted_by(step).unwrap_or(Cause::Running),
             }
         });
-        self.gaps.mask_spans(spans)
+        self.without_held(self.gaps.mask_spans(spans))
+    }
+
+    /// The spans with the time in which the node stood still cut out.
+    fn without_held(&self, spans: Vec<Span>) -> Vec<Span> {
+        if self.held.is_empty() {
+            return spans;
+        }
+        let mut cut = Vec::new();
+        for span in spans {
+            let mut at = span.start_ns;
+            let next = self.held.partition_point(|&(_, to, _)| to <= span.start_ns);
+            for &(from, to, act) in self.held[next..].iter().take_while(|h| h.0 < span.end_ns) {
+                let (from, to) = (from.max(at), to.min(span.end_ns));
+                push(&mut cut, span.within(at, from));
+                push(&mut cut, Span::new(from, to, Cause::Held(act), None));
+                at = to.max(at);
+            }
+            push(&mut cut, span.within(at, span.end_ns));
+        }
+        cut
     }
 
     /// The time in which the kernel handed a packet to a program, by cause.
@@ -229,7 +263,7 @@ impl<'a> DeviceTimeline<'a> {
             (CpuContext::Task, _) => self.blocked_by(step, true),
             _ => self.interrupted_by(step).unwrap_or(Cause::Delivery),
         });
-        self.gaps.mask_spans(spans)
+        self.without_held(self.gaps.mask_spans(spans))
     }
 
     fn woken(&self, from: u64, to: u64) -> Option<u64> {

@@ -70,6 +70,7 @@ pub fn remedy(cause: &Cause) -> Option<Remedy> {
         | Cause::Delivery
         | Cause::Queueing
         | Cause::Stopped
+        | Cause::Held(_)
         | Cause::Asleep(_)
         | Cause::OwnCode
         | Cause::SystemCall(_)

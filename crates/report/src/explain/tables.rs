@@ -43,10 +43,11 @@ impl Tables {
     pub fn attribute(&self, hop: usize) -> Result<HopAttribution, ExplainError> {
         let mut survey = Survey::new(WORST);
         arrivals(&self.passages, hop, |packet| survey.add(packet))?;
+        let node = self.trace.hops.get(hop).map(|hop| hop.device.as_str());
         let mut pick = survey.pick();
         arrivals(&self.passages, hop, |packet| pick.add(packet))?;
         Ok(HopAttribution {
-            attribution: attribution::conclude(&self.capture, &survey, &pick),
+            attribution: attribution::conclude(&self.capture, &survey, &pick, node),
             survey,
             around: pick.packets,
         })
@@ -170,6 +171,7 @@ fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainE
             .collect(),
         watched: watched.map(|one| (one.cpu, one.complete_from_ns)).collect(),
         events,
+        held: trace.held.clone(),
         steal_known: trace.steal_known,
         hwlat: trace.hwlat.clone(),
         stalls: trace.stalls.clone(),

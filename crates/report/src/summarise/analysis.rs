@@ -7,7 +7,7 @@ use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
 use super::trials::{self, TrialData};
-use super::{groups, notes, scaling, starts};
+use super::{actions, groups, notes, scaling, starts};
 use crate::{explain, hlog};
 
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +105,7 @@ fn assemble(
         measurements: manifest.measurements,
         baseline: manifest.baseline,
         groups,
+        actions: actions::of(&cells, &trials),
         cells,
         trials,
         tails,

@@ -11,10 +11,12 @@
 //! An incomplete or damaged run is summarised from its readable files. Missing parts become notes, not
 //! errors: only an unreadable manifest leaves nothing to say.
 
+mod actions;
 mod analysis;
 mod cells;
 mod groups;
 mod notes;
+mod range;
 mod scaling;
 mod starts;
 pub(crate) mod trials;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use latlab_model::results::{Manifest, NodeStart, Range, Starts};
+use latlab_model::results::{Manifest, NodeStart, Starts};
 
+use super::range::range;
 use super::trials::TrialData;
-use crate::stats::Pooled;
 
 /// One entry for each lab of the study and each kind of node in it.
 pub(super) fn of(manifest: &Manifest, trials: &BTreeMap<usize, TrialData>) -> Vec<Starts> {
@@ -65,16 +65,6 @@ impl Deployments {
             self.all.push(last.saturating_sub(first) as i64);
         }
     }
-}
-
-fn range(mut values: Vec<i64>) -> Option<Range> {
-    values.sort_unstable();
-    let pooled = Pooled::new([values.as_slice()])?;
-    Some(Range {
-        median: pooled.quantile(0.5),
-        smallest: pooled.min() as f64,
-        largest: pooled.max() as f64,
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use latlab_model::results::{
 };
 use latlab_samples::{RunDir, Sample, SampleReader, table};
 
+use super::actions::note_gaps;
 use crate::stats::{Pooled, tidy};
 use crate::steal::Stolen;
 
@@ -138,7 +139,7 @@ fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
             clock_error_ns: None,
             by_node: Vec::new(),
             checks: Vec::new(),
-            pauses: Vec::new(),
+            actions: Vec::new(),
             silence_ns: None,
         },
         record: None,
@@ -179,6 +180,8 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             .collect();
     }
     let spread_ns = Pooled::new([samples.sorted.as_slice()]).map(|pooled| pooled.spread());
+    let mut actions = record.actions.clone();
+    note_gaps(&mut actions, &samples.arrivals);
     TrialData {
         summary: TrialSummary {
             trial: planned.trial,
@@ -194,7 +197,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             clock_error_ns: record.clock.map(|clock| clock.error_ns),
             by_node: by_node(&record),
             checks: record.checks.clone(),
-            pauses: record.pauses.clone(),
+            actions,
             silence_ns: samples.silence_ns,
             failed: failed.clone(),
         },
@@ -230,7 +233,8 @@ struct Samples {
     aside: Option<Aside>,
     series: Vec<(f64, f64, f64, f64)>,
     facts: SampleFacts,
-    /// The longest time between two arrivals, where it is asked for.
+    /// Times of arrival in order, where there were actions, and the longest time between two.
+    arrivals: Vec<i64>,
     silence_ns: Option<u64>,
 }
 
@@ -245,7 +249,7 @@ fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
     let mut reader = SampleReader::open(path).map_err(|error| error.to_string())?;
     let mut condenser = Condenser::new(reader.rows(), read_stolen(run, record)?);
     // All of them are kept until the end, so only where they are needed.
-    condenser.arrivals = (!record.pauses.is_empty()).then(Vec::new);
+    condenser.arrivals = (!record.actions.is_empty()).then(Vec::new);
     let mut batch = Vec::new();
     while reader
         .next_batch(&mut batch)
@@ -348,7 +352,11 @@ impl Condenser {
     fn finish(mut self) -> Samples {
         self.close_bucket();
         self.samples.sorted.sort_unstable();
-        self.samples.silence_ns = self.arrivals.take().and_then(longest_gap);
+        if let Some(mut arrivals) = self.arrivals.take() {
+            arrivals.sort_unstable();
+            self.samples.silence_ns = longest_gap(&arrivals);
+            self.samples.arrivals = arrivals;
+        }
         if let Some(aside) = &mut self.samples.aside {
             aside.sorted.sort_unstable();
         }
@@ -356,9 +364,8 @@ impl Condenser {
     }
 }
 
-/// The longest time between neighbours; none of fewer than two.
-fn longest_gap(mut times: Vec<i64>) -> Option<u64> {
-    times.sort_unstable();
+/// The longest time between neighbours of an ordered list; none of fewer than two.
+fn longest_gap(times: &[i64]) -> Option<u64> {
     times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).max()
 }
 
@@ -368,8 +375,8 @@ mod tests {
 
     #[test]
     fn the_longest_gap_is_of_neighbours_in_time() {
-        assert_eq!(longest_gap(vec![5, 30, 10, -1]), Some(20));
-        assert_eq!(longest_gap(vec![5]), None);
+        assert_eq!(longest_gap(&[-1, 5, 10, 30]), Some(20));
+        assert_eq!(longest_gap(&[5]), None);
     }
 
     fn condense(latencies: &[Option<i64>]) -> Samples {

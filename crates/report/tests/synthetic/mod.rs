@@ -230,7 +230,7 @@ impl Plan {
             samples: None,
             stolen: None,
             trace: None,
-            pauses: Vec::new(),
+            actions: Vec::new(),
             starts: Vec::new(),
         };
         if cell.measurement == "stream-tcp" {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::error::Error;
 use super::handle::Container;
 use super::start::RootMount;
-use crate::borrowed::criu::{self, Criu, Place};
+use crate::borrowed::criu::{self, Criu, Cut, Dumped, Place};
 use crate::borrowed::{self, Borrowed, Tool};
 use crate::cgroup::NodeCgroup;
 use crate::nodes::session::After;
@@ -28,10 +28,10 @@ use crate::sys::proc::Stat;
 use crate::sys::process::{Process, ProcessId};
 
 /// After a dump the kernel takes the processes apart.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-const DUMP: &str = "dump";
-const RESTORE: &str = "restore";
+pub(super) const DUMP: &str = "dump";
+pub(super) const RESTORE: &str = "restore";
 
 /// CRIU, if it is here and works on this machine. Fails with the reason why not.
 pub fn proven_criu(agent: &Path, cache: &Path) -> Result<Borrowed, Error> {
@@ -71,8 +71,15 @@ pub fn save(
         netns: netns.as_fd(),
         images: into,
         log: &log,
+        cut: Cut::ByCriu,
+        taken: &[],
+        timeout: criu::TIMEOUT,
     };
-    let dumped = criu.dump(&init, after == After::GoesOn);
+    let fate = match after {
+        After::GoesOn => Dumped::GoOn,
+        After::Ends => Dumped::End,
+    };
+    let dumped = criu.dump(&init, fate);
     dumped.map_err(|error| explain(DUMP, error, &log))?;
     let mut names = Vec::new();
     let entries = fs::read_dir(into).map_err(Error::io("list", into))?;
@@ -108,6 +115,9 @@ pub fn load(
         netns: netns.as_fd(),
         images: from,
         log: &log,
+        cut: Cut::ByCriu,
+        taken: &[],
+        timeout: criu::TIMEOUT,
     };
     let process = inside::with_own_mounts(&dir.join("host"), || {
         let place = Place {
@@ -120,7 +130,7 @@ pub fn load(
     Ok(process.id())
 }
 
-fn explain(verb: &'static str, error: criu::Error, log: &Path) -> Error {
+pub(super) fn explain(verb: &'static str, error: criu::Error, log: &Path) -> Error {
     match error {
         criu::Error::Sys(error) => error.into(),
         criu::Error::Refused { reason } => Error::Criu {
@@ -132,7 +142,7 @@ fn explain(verb: &'static str, error: criu::Error, log: &Path) -> Error {
 }
 
 /// Processes that the first one did not start would be missing from the images, and end with it.
-fn check_all_below(cgroup: &NodeCgroup, first: ProcessId) -> Result<(), Error> {
+pub(super) fn check_all_below(cgroup: &NodeCgroup, first: ProcessId) -> Result<(), Error> {
     let all = cgroup.pids()?;
     let mut below = BTreeSet::from([first.pid]);
     // Parents may come after their children.
@@ -165,6 +175,13 @@ fn parent(pid: u32) -> Option<u32> {
     const PPID: usize = 4;
     let parent = Stat::parse(&stat(pid))?.number(PPID)?;
     u32::try_from(parent).ok()
+}
+
+/// Whether a process stands still by a signal (proc_pid_stat(5)).
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let stat = stat(pid);
+    let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
+    rest.trim_start().starts_with('T')
 }
 
 fn name(pid: u32) -> String {

@@ -9,11 +9,12 @@ use super::checkpoint;
 use super::config::AGENT_INSIDE;
 use super::error::Error as ContainerError;
 use super::handle::{Container, ContainerConfig};
+use super::moving;
 use super::start;
 use crate::borrowed::{Borrowed, Tool};
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
-use crate::nodes::driver::{Driver, Node, Prepared, Saved, Start};
+use crate::nodes::driver::{Driver, Moved, Node, Prepared, Saved, Start, Switch, Target};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{After, Command, Detached, Error, Session};
 use crate::sys::devices::Device;
@@ -63,7 +64,7 @@ impl Driver for ContainerPlan {
         Ok(Saved {
             machine,
             files,
-            stopped: None,
+            stood: None,
         })
     }
 
@@ -161,5 +162,26 @@ impl Prepared for PreparedContainer {
         start.cgroup.end_all()?;
         let process = checkpoint::load(node.lab_id, &node.dir, &netns, start.cgroup, &tool, from)?;
         Ok(Some(process))
+    }
+
+    fn migrate(
+        &self,
+        start: &Start<'_>,
+        target: &Target<'_>,
+        switch: &mut dyn Switch,
+    ) -> Result<Moved, Error> {
+        let node = &start.node;
+        let no_target = || Error::Other("no network namespace was made for it".into());
+        let to = target.netns.as_ref().ok_or_else(no_target)?;
+        let tool = checkpoint::proven_criu(node.agent, node.cache)?;
+        let container = Container {
+            lab_id: node.lab_id.to_owned(),
+            dir: node.dir.clone(),
+            agent: node.agent.to_owned(),
+            process: node.process()?,
+            cgroup: start.cgroup.clone(),
+        };
+        let from = NetNs::open(&node.netns)?;
+        Ok(moving::run(&container, &from, to, &tool, switch)?)
     }
 }

@@ -41,6 +41,8 @@ pub enum Error {
     Unproven(String),
     #[error("the container cannot be kept: {0}")]
     NotKept(String),
+    #[error("the network cannot follow the container: {0}")]
+    NotMoved(String),
     #[error(transparent)]
     Borrowed(#[from] borrowed::Error),
 }

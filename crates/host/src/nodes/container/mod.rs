@@ -33,6 +33,7 @@ pub(super) mod error;
 mod exec;
 mod handle;
 mod hosts;
+mod moving;
 mod start;
 mod workload;
 

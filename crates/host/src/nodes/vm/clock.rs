@@ -13,20 +13,20 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use latlab_wire::channel::clock_page::{
     ANSWER, GUEST_NS, PAGE_BYTES, QUESTION, READY, READY_VALUE, STOP,
 };
 use latlab_wire::channel::{Exec, ExitStatus};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) mod error;
 
 pub use error::Error;
 
 use super::channel::{self, Channel};
+use crate::nodes::stood::monotonic_ns;
 use crate::sys::shared::SharedWords;
 
 /// Questions of one exchange. A preemption of either side spoils some; the shortest is kept.
@@ -247,11 +247,10 @@ fn best(rounds: &[Round]) -> ClockOffset {
     }
 }
 
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(now.tv_nsec as u64)
+/// A moment of the last minutes, given since 1970, in ns of the host's monotonic clock.
+pub(super) fn monotonic_of(since_1970: Duration) -> u64 {
+    let ago = SystemTime::now().duration_since(UNIX_EPOCH + since_1970);
+    monotonic_ns().saturating_sub(ago.unwrap_or_default().as_nanos() as u64)
 }
 
 #[cfg(test)]

@@ -75,11 +75,11 @@ impl Driver for VmPlan {
             return Err(Error::Other(reason.into()));
         }
         let machine = fingerprint::noted(&node.dir)?.ok_or(error::Error::Shares)?;
-        let stopped = snapshot::save(&vm(node)?, self.is_emulated(), into)?;
+        let stood = snapshot::save(&vm(node)?, self.is_emulated(), into)?;
         Ok(Saved {
             machine,
             files: vec![snapshot::STATE.to_owned()],
-            stopped: Some(stopped),
+            stood,
         })
     }
 

@@ -221,14 +221,21 @@ impl Vm {
 
     /// Ends a guest that failed, and returns why. Its own end says more than a socket that was closed.
     pub(super) fn end_because(&self, error: Error) -> Error {
-        if let Error::Qmp(_) = error {
-            // A QEMU that gives up closes its sockets before it is gone. One that stays is ended below.
-            let _ = self.process.wait(PANIC_GRACE);
-        }
-        let error = self.health().err().unwrap_or(error);
+        // A QEMU that gives up closes its sockets before it is gone. One that stays is ended below.
+        let own = match error {
+            Error::Qmp(_) => self.end_of_its_own(),
+            _ => self.health().err(),
+        };
+        let error = own.unwrap_or(error);
         // The first error is the one to report.
         let _ = self.end();
         error
+    }
+
+    /// The error of a QEMU that has ended or is about to; none while it lives.
+    pub(super) fn end_of_its_own(&self) -> Option<Error> {
+        let _ = self.process.wait(PANIC_GRACE);
+        self.health().err()
     }
 
     fn end_within(&self, timeout: Duration) -> Result<(), Error> {

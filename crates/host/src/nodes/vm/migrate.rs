@@ -3,24 +3,29 @@
 //! ```text
 //! source   runs ── copies memory ──┐ stops ── devices ──┐               ends
 //! target   waits ──────────────────┘        ────────────┘ loads ── runs
-//! network                            hold                   move, release
+//! network                            waits    moves                  waits no more
 //! ```
+//!
+//! The network follows while the target loads, which takes it longer.
 //!
 //! Until the target runs, every failure ends the target and lets the source go on. From then on the source never
 //! runs again.
 
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::clock;
 use super::error::Error;
 use super::guest::Vm;
 use super::qemu::STATE_FD;
 use super::qmp::{Event, Qmp};
 use super::state;
 use crate::nodes::driver::Switch;
+use crate::nodes::stood::{Stood, monotonic_ns};
 
 /// Time for QEMU to stop, send and load the devices and the last pages.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -31,6 +36,8 @@ const NAME: &str = "target";
 #[derive(Debug, Clone, Default)]
 pub(super) struct Account {
     pub total: Duration,
+    /// Until the network had followed.
+    pub stood: Option<Stood>,
     /// Between the stop of the source and the end of the copy.
     pub downtime: Duration,
     pub bytes: u64,
@@ -43,7 +50,7 @@ pub(super) struct Account {
 }
 
 /// Moves the guest of `source` to `target`, a QEMU that waits for it. `channel` leads from the source to the target;
-/// `switch` is told when the guest stands still and when it runs again.
+/// `switch` follows once the guest stands still.
 pub(super) fn run(
     source: &Vm,
     target: &Vm,
@@ -52,28 +59,50 @@ pub(super) fn run(
 ) -> Result<Account, Error> {
     let mut from = source.qmp()?;
     let mut to = target.qmp()?;
-    let result = copy(&mut from, &mut to, channel).and_then(|was_forced| {
-        switch.stopped().map_err(|reason| state::failed(&reason))?;
-        hand_over(&mut from, &mut to)?;
-        Ok(was_forced)
+    let result = copy(&mut from, &mut to, channel).and_then(|copied| {
+        let followed = hand_over(&mut from, &mut to, switch)?;
+        Ok((copied, followed.err()))
     });
     match result {
-        Ok(was_forced) => {
-            let trouble = switch.running().err();
+        Ok((copied, trouble)) => {
+            let running_ns = monotonic_ns();
+            let Copied {
+                was_forced,
+                stopped_ns,
+            } = copied;
             let account = account(&mut from, was_forced).unwrap_or_default();
-            Ok(Account { trouble, ..account })
+            let stood = stopped_ns.map(|stopped_ns| Stood {
+                stopped_ns,
+                running_ns,
+            });
+            Ok(Account {
+                stood,
+                trouble,
+                ..account
+            })
         }
         Err(error) => {
+            // QEMU has one control connection, and is told to end by it.
+            drop(to);
             let error = target.end_because(error);
-            take_back(&mut from)?;
+            let back = take_back(&mut from);
             switch.given_up();
-            Err(error)
+            // A source that is gone is the reason for the rest.
+            Err(back.map_or_else(|back| source.end_of_its_own().unwrap_or(back), |()| error))
         }
     }
 }
 
-/// Copies memory until the source stands still and the rest is small. Returns whether it had to be stopped for that.
-fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<bool, Error> {
+/// A guest that stands still, with all but a small rest of its memory at the target.
+struct Copied {
+    /// The guest had to be stopped for that.
+    was_forced: bool,
+    /// On the host's monotonic clock.
+    stopped_ns: Option<u64>,
+}
+
+/// Copies memory until the source stands still and the rest is small.
+fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<Copied, Error> {
     let events = json!({"capability": "events", "state": true});
     let whole = json!({"capability": "x-ignore-shared", "state": false});
     let pause = json!({"capability": "pause-before-switchover", "state": true});
@@ -88,7 +117,11 @@ fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<bool, Erro
     from.execute_with("getfd", &json!({"fdname": NAME}), &[channel.as_fd()])?;
     from.forget_events();
     from.execute("migrate", &json!({"uri": format!("fd:{NAME}")}))?;
+    let stopped_ns = Cell::new(None);
     let is_news = |event: &Event| {
+        if event.name == "STOP" {
+            stopped_ns.set(Some(clock::monotonic_of(event.at)));
+        }
         let news = ["pre-switchover", "failed", "completed", "cancelled"];
         status(event).is_some_and(|status| news.contains(&status))
     };
@@ -101,7 +134,10 @@ fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<bool, Erro
         event = from.await_event(left, is_news)?;
     }
     match event.as_ref().and_then(status) {
-        Some("pre-switchover") => Ok(was_forced),
+        Some("pre-switchover") => Ok(Copied {
+            was_forced,
+            stopped_ns: stopped_ns.get(),
+        }),
         _ => {
             state::is_migrated(from)?;
             Err(state::failed("the copy did not come to an end"))
@@ -109,13 +145,18 @@ fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<bool, Erro
     }
 }
 
-/// The last part: devices and the pages that are left. Returns when the target runs.
-fn hand_over(from: &mut Qmp, to: &mut Qmp) -> Result<(), Error> {
+/// The last part: devices and the pages that are left. Returns when the target runs, with what the network says.
+fn hand_over(
+    from: &mut Qmp,
+    to: &mut Qmp,
+    switch: &mut dyn Switch,
+) -> Result<Result<(), String>, Error> {
     let at = json!({"state": "pre-switchover"});
     from.execute("migrate-continue", &at)?;
+    let followed = switch.stopped();
     let runs = |event: &Event| event.name == "RESUME" || status(event) == Some("failed");
     match to.await_event(SWITCH_TIMEOUT, runs)? {
-        Some(event) if event.name == "RESUME" => Ok(()),
+        Some(event) if event.name == "RESUME" => Ok(followed),
         Some(_) => Err(state::failed("the target could not load the guest")),
         None => Err(state::failed("the target did not begin to run in time")),
     }
@@ -133,8 +174,7 @@ fn take_back(from: &mut Qmp) -> Result<(), Error> {
         }
         std::thread::sleep(state::POLL_INTERVAL);
     }
-    from.execute("cont", &json!({}))?;
-    Ok(())
+    state::go_on(from)
 }
 
 fn status(event: &Event) -> Option<&str> {
@@ -152,6 +192,7 @@ fn account(from: &mut Qmp, was_forced: bool) -> Result<Account, Error> {
     let number = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     Ok(Account {
         total: Duration::from_millis(number("/total-time")),
+        stood: None,
         downtime: Duration::from_millis(number("/downtime")),
         bytes: number("/ram/transferred"),
         rounds: number("/ram/dirty-sync-count"),

@@ -12,19 +12,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::clock;
 use super::error::Error;
 use super::guest::Vm;
 use super::qemu::{Origin, STATE_FD, VmConfig};
 use super::qmp::Qmp;
 use super::state;
+use crate::nodes::Stood;
 use crate::sys::cgroup_entry::CgroupEntry;
 
 /// The file of a guest's devices and memory.
 pub(super) const STATE: &str = "state";
 
-/// Writes the guest's state into a new file and returns how long the guest stood still for it. It runs afterwards if
-/// it ran before.
-pub(super) fn save(vm: &Vm, is_emulated: bool, into: &Path) -> Result<Duration, Error> {
+/// Writes the guest's state into a new file and returns when the guest stood still for it. It runs afterwards if it ran
+/// before.
+pub(super) fn save(vm: &Vm, is_emulated: bool, into: &Path) -> Result<Option<Stood>, Error> {
     let path = into.join(STATE);
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create_new(true).mode(0o600);
@@ -38,15 +40,16 @@ pub(super) fn save(vm: &Vm, is_emulated: bool, into: &Path) -> Result<Duration, 
     }
     let saved = migrate_into(&mut qmp, &file);
     if runs {
-        qmp.execute("cont", &json!({}))?;
+        state::go_on(&mut qmp)?;
     }
     saved?;
     file.sync_all().map_err(Error::io("write", &path))?;
-    let at = |event: &str| qmp.event_at(event);
-    Ok(match (at("STOP"), at("RESUME")) {
-        (Some(stopped), Some(resumed)) => resumed.saturating_sub(stopped),
-        _ => Duration::ZERO,
-    })
+    let at = |event: &str| qmp.event_at(event).map(clock::monotonic_of);
+    let stood = at("STOP").zip(at("RESUME"));
+    Ok(stood.map(|(stopped_ns, running_ns)| Stood {
+        stopped_ns,
+        running_ns,
+    }))
 }
 
 fn migrate_into(qmp: &mut Qmp, file: &File) -> Result<(), Error> {

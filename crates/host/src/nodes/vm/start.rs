@@ -44,6 +44,9 @@ pub(crate) const BOOT_VARIABLE: &str = "LATLAB_BOOT_TIMEOUT";
 /// enough, [`BOOT_VARIABLE`] allows more.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// A QEMU that a guest moves to waits for the daemons of its cards, one of which may have ended meanwhile.
+const TARGET_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Configuring a guest: naming interfaces and adding addresses.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -166,7 +169,7 @@ impl Prepared for PreparedVm {
         drop(theirs);
         let ready = || -> Result<_, error::Error> {
             // QEMU listens from its start, and answers when its devices are there.
-            drop(moved.qmp_within(boot_timeout())?);
+            drop(moved.qmp_within(TARGET_TIMEOUT)?);
             if let Some(place) = &start.place {
                 pin::pin(&moved, place)?;
             }
@@ -188,7 +191,8 @@ impl Prepared for PreparedVm {
             trouble: account.trouble.or(followed).or(ended),
             process: moved.id(),
             total: account.total,
-            downtime: account.downtime,
+            stood: account.stood,
+            downtime: Some(account.downtime),
             bytes: account.bytes,
             rounds: account.rounds,
             was_forced: account.was_forced,

@@ -1,6 +1,6 @@
 //! QEMU's migration of a guest's state, into a file or to another QEMU.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -14,6 +14,8 @@ const TRACKING_EMULATOR: u64 = 9;
 pub(super) const MAX_RUNNING: Duration = Duration::from_secs(20);
 /// Guests of some gigabytes to a slow disk.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
+/// QEMU tidies up at once, on a machine that is not overloaded.
+const TIDY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// No bound on the copy's speed, in bytes per second.
 const BANDWIDTH: u64 = 1 << 40;
@@ -51,6 +53,21 @@ pub(super) fn is_migrated(qmp: &mut Qmp) -> Result<bool, Error> {
         }
         _ => Ok(false),
     }
+}
+
+/// Lets a guest go on whose state was sent. QEMU refuses that while it tidies up behind a migration.
+pub(super) fn go_on(qmp: &mut Qmp) -> Result<(), Error> {
+    let deadline = Instant::now() + TIDY_TIMEOUT;
+    loop {
+        let answer = qmp.execute("query-status", &json!({}))?;
+        let status = answer.get("status").and_then(Value::as_str);
+        if status != Some("finish-migrate") || Instant::now() >= deadline {
+            break;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    qmp.execute("cont", &json!({}))?;
+    Ok(())
 }
 
 pub(super) fn failed(reason: &str) -> Error {

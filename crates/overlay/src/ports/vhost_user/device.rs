@@ -98,12 +98,7 @@ impl Device {
     }
 
     fn slot(&self, index: usize) -> &Slot<Ring> {
-        // The guest receives from even rings (virtio 1.2, 5.1.2).
-        let pair = &self.port.pairs[index / 2];
-        match index % 2 {
-            0 => &pair.to_guest,
-            _ => &pair.from_guest,
-        }
+        slot_of(&self.port, index)
     }
 
     fn index(&self, index: u32) -> Result<usize> {
@@ -131,6 +126,9 @@ impl Device {
 
     /// Restarts a ring with its present setup: at its position or, if it did not run, at the guest's used index.
     fn refresh(&mut self, index: usize) -> Result<()> {
+        // A sender that must not lose a frame waits for the other ring.
+        let port = Arc::clone(&self.port);
+        let change = slot_of(&port, index).change();
         let was = self.slot(index).stop();
         if let Some(was) = &was {
             self.rings[index].base = was.queue.position().available;
@@ -157,7 +155,7 @@ impl Device {
             Some(ring) if ring.call.is_some() => ring.queue.has_unsignalled(),
             _ => queue.position().used != 0,
         };
-        let mut ring = Box::new(Ring {
+        let ring = Box::new(Ring {
             index,
             queue,
             features: self.features,
@@ -168,10 +166,13 @@ impl Device {
             cramped: was.as_ref().map_or(0, |ring| ring.cramped),
             fault: was.and_then(|ring| ring.fault),
         });
-        if is_behind {
-            ring.interrupt(&self.port);
-        }
+        let call = ring.call.clone().filter(|_| is_behind);
         self.slot(index).start(ring);
+        // Only now: the VMM may have made it block.
+        drop(change);
+        if let Some(call) = call {
+            port.interrupt(&call);
+        }
         // Frames may be queued already, and a sleeping dispatcher found no ring.
         self.port.pairs[index / 2].doorbell.ring();
         Ok(())
@@ -196,6 +197,15 @@ impl Device {
             }
         }
         Ok(())
+    }
+}
+
+fn slot_of(port: &Shared, index: usize) -> &Slot<Ring> {
+    // The guest receives from even rings (virtio 1.2, 5.1.2).
+    let pair = &port.pairs[index / 2];
+    match index % 2 {
+        0 => &pair.to_guest,
+        _ => &pair.from_guest,
     }
 }
 

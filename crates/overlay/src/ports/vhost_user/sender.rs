@@ -104,6 +104,23 @@ impl Transmit for Sender {
         }
     }
 
+    fn runs(&mut self) -> bool {
+        let enabled = usize::from(self.port.enabled_pairs.load(Relaxed));
+        let pairs = self.held.iter_mut().zip(&self.port.pairs);
+        let mut is_any = false;
+        for (held, pair) in pairs.take(enabled) {
+            if held.is_none() {
+                *held = pair.to_guest.wait_for_change();
+            }
+            let works = |ring: &mut Box<Ring>| ring.enabled && ring.works(&self.port);
+            if !held.as_mut().is_some_and(works) {
+                return false;
+            }
+            is_any = true;
+        }
+        is_any
+    }
+
     fn buffers_left(&mut self) -> Option<usize> {
         let enabled = usize::from(self.port.enabled_pairs.load(Relaxed)).max(1);
         let mut least = None;

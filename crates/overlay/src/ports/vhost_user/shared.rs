@@ -64,14 +64,10 @@ impl Ring {
     }
 
     pub fn interrupt(&mut self, port: &Shared) {
-        let Some(call) = self.call.as_deref().filter(|_| !port.is_cut()) else {
-            return;
-        };
-        if notify(call).is_err() {
-            port.cut();
-            return self.stop(port, Fault::Blocked);
+        let call = self.call.as_deref();
+        if call.is_some_and(|call| !port.interrupt(call)) {
+            self.stop(port, Fault::Blocked);
         }
-        port.counters.interrupts.fetch_add(1, Relaxed);
     }
 }
 
@@ -143,6 +139,19 @@ impl Shared {
     #[inline]
     pub fn is_cut(&self) -> bool {
         self.cut.load(Relaxed)
+    }
+
+    /// Interrupts the guest; false if the eventfd would block.
+    pub fn interrupt(&self, call: &OwnedFd) -> bool {
+        if self.is_cut() {
+            return true;
+        }
+        if notify(call).is_err() {
+            self.cut();
+            return false;
+        }
+        self.counters.interrupts.fetch_add(1, Relaxed);
+        true
     }
 
     pub fn clear_cut(&self) {

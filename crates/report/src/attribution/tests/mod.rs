@@ -5,6 +5,7 @@ mod unknown;
 
 use std::collections::BTreeMap;
 
+use latlab_model::results::{ActionKind, Held};
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES, vector};
 
@@ -82,6 +83,7 @@ fn capture(passages: Vec<Passage>, events: Vec<Event>) -> Capture {
         events,
         watched: vec![(0, 0), (1, 0)],
         gaps: Vec::new(),
+        held: Vec::new(),
         steal_known: true,
         hwlat: Vec::new(),
         stalls: Vec::new(),
@@ -114,6 +116,46 @@ fn is_whole(explained: &Explained) {
         at = piece.end_ns;
     }
     assert_eq!(Some(at), explained.passage.out_ns, "{explained:?}");
+}
+
+/// A frozen task looks asleep in the scheduler's events.
+#[test]
+fn a_node_that_stands_still_is_named_with_what_was_done_to_it() {
+    let events = vec![
+        switch(FROM, DEVICE, 1, 0, "swapper/1"),
+        switch(TO, 0, 0, DEVICE, "forwarder"),
+    ];
+    let mut capture = capture(held_up(FROM, TO), events);
+    let held = |node: &str| Held {
+        node: node.into(),
+        act: ActionKind::Migrate,
+        from_ns: FROM,
+        to_ns: TO,
+    };
+    let first = |capture: &Capture, node| {
+        let mut survey = Survey::new(20);
+        capture
+            .passages
+            .iter()
+            .for_each(|packet| survey.add(packet));
+        let mut pick = survey.pick();
+        capture.passages.iter().for_each(|packet| pick.add(packet));
+        let found = conclude(capture, &survey, &pick, Some(node));
+        found.worst.iter().for_each(is_whole);
+        (found.worst[0].first.clone(), found.worst[0].first_ns)
+    };
+    capture.held = vec![held("other")];
+    assert_eq!(first(&capture, "device").0, Cause::Asleep(None));
+    capture.held = vec![held("device")];
+    let moved = Cause::Held(ActionKind::Migrate);
+    let slowest = capture
+        .passages
+        .iter()
+        .filter_map(|p| Some(p.out_ns? - p.in_ns))
+        .max();
+    let (cause, ns) = first(&capture, "device");
+    assert_eq!(cause, moved);
+    assert!(ns > slowest.unwrap() / 2, "{ns} of {slowest:?}");
 }
 
 /// All packets delayed between the two instants must have this first cause, with the interruption's full

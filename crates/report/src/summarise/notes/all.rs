@@ -3,7 +3,7 @@
 use latlab_model::results::Note;
 
 use super::context::Context;
-use super::{clock, machine, packets, pauses, run, samples, tails};
+use super::{actions, clock, machine, packets, run, samples, tails};
 
 pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
     let kinds: [fn(&Context<'_>) -> Option<Note>; 30] = [
@@ -29,7 +29,7 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
         packets::corrupted,
         packets::duplicated,
         packets::reordered,
-        pauses::paused,
+        actions::actions,
         tails::unreadable,
         tails::impossible,
         tails::no_room,

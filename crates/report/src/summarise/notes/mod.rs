@@ -4,12 +4,12 @@
 //! Notes neither remove nor correct a number. A measurement on an overloaded machine stays a measurement, and
 //! the note stands beside it.
 
+mod actions;
 mod all;
 mod clock;
 mod context;
 mod machine;
 mod packets;
-mod pauses;
 mod run;
 mod samples;
 mod tails;

@@ -1,0 +1,357 @@
+//! Containers that move between the hosts of a lab while they run, by the real binary and a real CRIU.
+//!
+//! As in `snapshot.rs`, the tests say so where CRIU does not work. `LATLAB_TEST_MOVES` is the number of moves under one
+//! connection.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::criu::{Traffic, enter, start_echo, state_of};
+use common::{Bench, Said, tool, until, world};
+use latlab_host::borrowed::{self, Tool};
+use latlab_host::dirs::Dirs;
+use latlab_host::sys::netns::NetNs;
+
+/// Three hosts, a container that belongs to one of them, and others that cannot move.
+const LAB: &str = "name: NAME
+topology:
+  nodes:
+    server: {kind: container, runtime: RUNTIME}
+    client: {kind: native}
+    third: {kind: native}
+    near: {kind: container}
+    far: {kind: container}
+  links:
+    - {name: lan, type: overlay, carrier: CARRIER, endpoints: [\"server:eth0\", \"client:eth0\", \"third:eth0\"]}
+    - {name: cable, endpoints: [\"near:eth0\", \"client:eth1\"]}
+    - {name: one, type: overlay, endpoints: [\"far:eth0\", \"client:eth2\"]}
+";
+
+fn lab(bench: &Bench, runtime: &str, carrier: &str) -> String {
+    let text = LAB.replace("RUNTIME", runtime).replace("CARRIER", carrier);
+    bench.deploy("moves", &text)
+}
+
+fn migrate(bench: &Bench, lab: &str, node: &str, to: &str) -> Said {
+    bench.latlab(&["migrate", lab, node, "--to", to])
+}
+
+/// A tool in the network namespace of the server.
+fn in_server(bench: &Bench, lab: &str, argv: &[&str]) -> String {
+    let netns = NetNs::open(&bench.run_dir().join(lab).join("netns/server")).unwrap();
+    netns.run(|| tool(argv)).unwrap()
+}
+
+/// The network of the server as it is seen inside, without counters, ages and the numbers of other ends.
+fn network(bench: &Bench, lab: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for (family, table) in [
+        ("-4", "addr"),
+        ("-6", "addr"),
+        ("-4", "route"),
+        ("-6", "route"),
+        ("-4", "rule"),
+        ("-0", "link"),
+    ] {
+        let said = in_server(bench, lab, &["ip", "-o", family, table, "show"]);
+        for line in said.lines() {
+            let words = line.split_whitespace();
+            // The other end is another interface now.
+            let words =
+                words.filter(|word| !word.starts_with("eth0@") && !word.contains("netnsid"));
+            let words: Vec<&str> = words.filter(|word| word.parse::<u64>().is_err()).collect();
+            all.insert(words.join(" "));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_connection_outlives_moves_to_and_fro() {
+    enter("a_connection_outlives_moves_to_and_fro", |bench| {
+        let moves = std::env::var("LATLAB_TEST_MOVES").map_or(6, |n| n.parse().unwrap());
+        let lab = lab(bench, "crun", "vxlan");
+        start_echo(bench, &lab);
+        let inside = "echo kept >/etc/kept; echo kept >/tmp/kept";
+        bench.exec(&lab, "server", &["sh", "-c", inside]).good();
+        // Changes that were made inside come along.
+        for words in [
+            &["ip", "address", "add", "192.0.2.77/32", "dev", "eth0"][..],
+            &["ip", "route", "add", "192.0.2.128/25", "via", "198.18.0.2"],
+            &["ip", "rule", "add", "from", "192.0.2.77", "table", "77"],
+            &[
+                "ip",
+                "route",
+                "add",
+                "blackhole",
+                "192.0.2.1",
+                "table",
+                "77",
+            ],
+            &["sysctl", "-qw", "net.ipv4.ip_local_port_range=40000 40100"],
+            &["sysctl", "-qw", "net.ipv4.conf.eth0.arp_announce=2"],
+        ] {
+            in_server(bench, &lab, words);
+        }
+        let before = network(bench, &lab);
+        let traffic = Traffic::start(bench, &lab);
+        traffic.goes_on(50);
+        let hosts = ["client", "third", "server", "third", "client", "server"];
+        for to in hosts.iter().cycle().take(moves) {
+            let (_, before) = state_of(bench, &lab, "server");
+            traffic.silence();
+            let said = migrate(bench, &lab, "server", to).good();
+            traffic.goes_on(50);
+            let silence = traffic.silence().as_secs_f64() * 1e3;
+            println!("    {silence:.1} ms without an answer; {}", said.out.trim());
+            let (state, after) = state_of(bench, &lab, "server");
+            assert_eq!(state, "running");
+            assert_ne!(before, after, "the state names the new process");
+            world::reap();
+            assert!(!Path::new(&format!("/proc/{before}")).exists());
+        }
+        migrate(bench, &lab, "server", "third").good();
+        migrate(bench, &lab, "server", "third").refused(2, "on the hosts of that node already", "");
+        let now = network(bench, &lab);
+        let changed: Vec<_> = now.symmetric_difference(&before).collect();
+        assert!(changed.is_empty(), "{changed:#?}");
+        let setting = |name: &str| in_server(bench, &lab, &["sysctl", "-n", name]);
+        let range = setting("net.ipv4.ip_local_port_range");
+        assert_eq!(
+            range.split_whitespace().collect::<Vec<_>>(),
+            ["40000", "40100"]
+        );
+        assert_eq!(setting("net.ipv4.conf.eth0.arp_announce").trim(), "2");
+        let said = bench.exec(&lab, "server", &["cat", "/etc/kept", "/tmp/kept"]);
+        assert_eq!(said.good().out, "kept\nkept\n");
+        // Commands and a snapshot find it where it is.
+        bench
+            .exec(&lab, "server", &["ping", "-c1", "-W20", "client"])
+            .good();
+        bench
+            .exec(&lab, "third", &["ping", "-c1", "-W20", "server"])
+            .good();
+        let at = bench.root().join("kept");
+        let place = at.to_str().unwrap();
+        for words in [
+            &["snapshot", &lab, "server", "--stop", "--to", place][..],
+            &["restore", &lab, "server", "--from", place],
+        ] {
+            bench.latlab(words).good();
+        }
+        traffic.goes_on(50);
+        migrate(bench, &lab, "server", "server").good();
+        traffic.goes_on(50);
+        traffic.end();
+        bench.latlab(&["destroy", &lab, "-y"]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn other_carriers_and_runtimes_carry_a_container_too() {
+    enter(
+        "other_carriers_and_runtimes_carry_a_container_too",
+        |bench| {
+            let lab = lab(bench, "runc", "udp");
+            start_echo(bench, &lab);
+            let traffic = Traffic::start(bench, &lab);
+            for to in ["third", "client", "server"] {
+                migrate(bench, &lab, "server", to).good();
+                traffic.goes_on(50);
+            }
+            traffic.end();
+        },
+    );
+}
+
+#[test]
+fn what_cannot_move_is_refused_and_goes_on() {
+    enter("what_cannot_move_is_refused_and_goes_on", |bench| {
+        let lab = lab(bench, "crun", "vxlan");
+        start_echo(bench, &lab);
+        let traffic = Traffic::start(bench, &lab);
+        let (_, first) = state_of(bench, &lab, "server");
+        let refused = |node: &str, to: &str, what: &str, hint: &str| {
+            migrate(bench, &lab, node, to).refused(2, what, hint);
+        };
+        refused("server", "nowhere", "has no node `nowhere`", "its nodes");
+        refused("client", "server", "only VMs and containers move", "");
+        refused("server", "server", "on the hosts of that node already", "");
+        refused("server", "far", "is not on link `lan`", "");
+        refused(
+            "near",
+            "client",
+            "none of its links is an overlay with hosts",
+            "",
+        );
+        refused("far", "client", "has one host for all nodes", "");
+        bench.latlab(&["pause", &lab, "server"]).good();
+        refused("server", "third", "is paused", "resume");
+        bench.latlab(&["resume", &lab, "server"]).good();
+
+        let mut command = bench.command(&["exec", &lab, "server", "--", "sleep", "600"]);
+        let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
+        until("the command runs", || {
+            let said = bench.exec(&lab, "server", &["ps", "-eo", "args"]).good();
+            said.out.contains("sleep 600")
+        });
+        refused("server", "third", "did not start process", "--detach");
+        bench.exec(&lab, "server", &["pkill", "-x", "sleep"]).good();
+        running.wait().unwrap();
+
+        let inside = |argv: &[&str]| in_server(bench, &lab, argv);
+        for (make, remove, what) in [
+            (
+                &["ip", "link", "add", "inner", "type", "bridge"][..],
+                &["ip", "link", "del", "inner"][..],
+                "`inner` was made inside",
+            ),
+            (
+                &["nft", "add", "table", "inet", "own"],
+                &["nft", "delete", "table", "inet", "own"],
+                "rules of a firewall",
+            ),
+            (
+                &[
+                    "tc", "qdisc", "add", "dev", "eth0", "root", "pfifo", "limit", "9",
+                ],
+                &["tc", "qdisc", "del", "dev", "eth0", "root"],
+                "queueing disciplines were changed",
+            ),
+        ] {
+            inside(make);
+            refused("server", "third", what, "");
+            inside(remove);
+        }
+        traffic.goes_on(50);
+        assert_eq!(
+            state_of(bench, &lab, "server"),
+            ("running".to_owned(), first)
+        );
+        traffic.end();
+    });
+}
+
+/// A CRIU that does what a file says: `fail` of a restore, `kill-VERB SECONDS` after that time.
+fn moody_criu(bench: &Bench) -> std::path::PathBuf {
+    let tool = borrowed::find(Tool::Criu, Dirs::from_env().cache()).unwrap();
+    let words = tool
+        .arguments
+        .iter()
+        .map(|word| format!("'{}'", word.to_string_lossy()));
+    let real = [format!("'{}'", tool.program.display())];
+    let real = real.into_iter().chain(words).collect::<Vec<_>>().join(" ");
+    let directory = bench.root().join("moody");
+    fs::create_dir_all(&directory).unwrap();
+    let mood = directory.join("mood");
+    let script = format!(
+        "#!/bin/sh\nread mood time < {mood}\ncase \"$mood $1\" in\n\"fail restore\") echo no >&2; exit 1;;\n\
+         \"kill $1\"*|\"kill-$1 $1\") {real} \"$@\" & sleep $time; kill -9 $!; wait; exit 9;;\n\
+         esac\nexec {real} \"$@\"\n",
+        mood = mood.display()
+    );
+    fs::write(&mood, "good\n").unwrap();
+    let program = directory.join("criu");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+#[test]
+fn a_move_that_fails_leaves_the_container_where_it_was() {
+    enter(
+        "a_move_that_fails_leaves_the_container_where_it_was",
+        |bench| {
+            let moody = moody_criu(bench);
+            let set = |mood: &str| fs::write(moody.join("mood"), format!("{mood}\n")).unwrap();
+            let path = format!("{}:{}", moody.display(), std::env::var("PATH").unwrap());
+            let cache = bench.root().join("cache");
+            let with_it = |words: &[&str]| {
+                let mut command = bench.command(words);
+                command.env("PATH", &path).env("LATLAB_CACHE_DIR", &cache);
+                common::finish(&mut command)
+            };
+            let lab = lab(bench, "crun", "vxlan");
+            start_echo(bench, &lab);
+            let traffic = Traffic::start(bench, &lab);
+            // The proof is made while it is in a good mood.
+            with_it(&["migrate", &lab, "server", "--to", "third"]).good();
+            traffic.goes_on(50);
+            let (_, mut first) = state_of(bench, &lab, "server");
+            let moods = [
+                "fail",
+                "kill-dump 0.005",
+                "kill-dump 0.04",
+                "kill-dump 0.14",
+                "kill-dump 0.17",
+                "kill-restore 0.005",
+                "kill-restore 0.03",
+                "kill-restore 0.14",
+                "kill-restore 0.17",
+            ];
+            for mood in moods {
+                set(mood);
+                let said = with_it(&["migrate", &lab, "server", "--to", "client"]);
+                println!("    {mood}: {}", said.err.trim());
+                if said.code == 0 {
+                    // Its work was done before the kill.
+                    set("good");
+                    with_it(&["migrate", &lab, "server", "--to", "third"]).good();
+                    first = state_of(bench, &lab, "server").1;
+                    continue;
+                }
+                traffic.goes_on(50);
+                let (state, pid) = state_of(bench, &lab, "server");
+                assert_eq!(state, "running", "{mood}");
+                bench
+                    .exec(&lab, "server", &["ping", "-c1", "-W20", "client"])
+                    .good();
+                assert_eq!(pid, first, "{mood}");
+                until("nothing of the copy is left", || echoes().len() == 1);
+            }
+            set("good");
+            with_it(&["migrate", &lab, "server", "--to", "client"]).good();
+            traffic.goes_on(50);
+            traffic.end();
+        },
+    );
+}
+
+#[test]
+fn a_kill_on_the_way_leaves_one_container_and_a_lab_that_destroy_removes() {
+    let name = "a_kill_on_the_way_leaves_one_container_and_a_lab_that_destroy_removes";
+    enter(name, |bench| {
+        for after_ms in [5, 40, 80, 120, 160, 200, 260] {
+            let lab = lab(bench, "crun", "vxlan");
+            start_echo(bench, &lab);
+            let words = ["migrate", &lab, "server", "--to", "third"];
+            let mut child = bench.command(&words).stdout(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(after_ms));
+            let _ = child.kill();
+            child.wait().unwrap();
+            let runs = |state: &&String| !state.starts_with(['T', 't']);
+            let running = echoes().iter().filter(runs).count();
+            println!("    {running} run after a kill at {after_ms} ms");
+            assert!(running <= 1, "{running} run after a kill at {after_ms} ms");
+            bench.latlab(&["destroy", &lab, "-y"]).good();
+            bench.assert_clean();
+            fs::remove_file(bench.root().join("files/moves.yaml")).unwrap();
+        }
+    });
+}
+
+/// The states of all servers, as `ps` writes them.
+fn echoes() -> Vec<String> {
+    let said = tool(&["ps", "-eo", "stat,args"]);
+    let echoes = said.lines().filter(|line| line.contains("agent echo"));
+    let states = echoes.filter_map(|line| line.split_whitespace().next());
+    let alive = states.filter(|state| !state.starts_with('Z'));
+    alive.map(str::to_owned).collect()
+}

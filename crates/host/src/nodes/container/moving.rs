@@ -1,0 +1,228 @@
+//! Moving a container that runs into another network namespace, as to another machine: processes, memory and
+//! connections are dumped and restored.
+//!
+//! ```text
+//! source   runs ──────────────┐ stands still, is dumped ─────────────── ends
+//! target                                                 restored, runs
+//! network         held, cut off                                  released
+//! ```
+//!
+//! The network is cut before the dump: the kernel would acknowledge what the copy never gets. Until the copy runs, every
+//! failure ends the copy and lets the source go on; from then on the source never runs again.
+//!
+//! Images are in memory, in a mount namespace of latlab's own, and end with it. File systems stay where they are, because
+//! both places are on this machine: the root, and those in memory (`/tmp`, `/dev/shm`), are mounted once more. To let
+//! CRIU pack and unpack each of the latter costs 7 ms.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::checkpoint::{self, DUMP, END_TIMEOUT, RESTORE};
+use super::error::Error;
+use super::handle::Container;
+use crate::borrowed::Borrowed;
+use crate::borrowed::criu::{Criu, Cut, Dumped, Place};
+use crate::cgroup::NodeCgroup;
+use crate::nodes::driver::{Moved, Switch};
+use crate::nodes::stood::{Stood, monotonic_ns};
+use crate::sys::mounts_of::MountsOf;
+use crate::sys::netns::NetNs;
+use crate::sys::process::Process;
+use crate::sys::{inside, mount, tcp_repair};
+
+/// Most time between the cut of the network and the end of the copy; frames are held a little longer.
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(16);
+
+/// The directory of a move's images, in the node's.
+const IMAGES: &str = "images";
+
+/// Moves a container from the network namespace `from` to `to`, which has the same interfaces. `switch` is told when the
+/// container is about to stand still, and when it runs again.
+pub(super) fn run(
+    container: &Container,
+    from: &NetNs,
+    to: &NetNs,
+    tool: &Borrowed,
+    switch: &mut dyn Switch,
+) -> Result<Moved, Error> {
+    let began = Instant::now();
+    let source = Process::open(container.process)?.ok_or(Error::Ended)?;
+    checkpoint::check_all_below(&container.cgroup, container.process)?;
+    let images = container.dir.join(IMAGES);
+    let made = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&images);
+    made.map_err(Error::io("make", &images))?;
+    let mounts = MountsOf::process(source.as_fd(), container.process.pid)?;
+    // Both are there for a moment, in one group.
+    let room = container.cgroup.doubled()?;
+    let moved = inside::with_own_mounts(&container.dir.join("host"), || {
+        mount::tmpfs(&images, inside::half_of_memory())?;
+        let rootfs = container.dir.join("rootfs");
+        let taken = mounts.attach(&rootfs, &images)?;
+        let copy = Copy {
+            container,
+            tool,
+            images: &images,
+            root: &rootfs,
+            taken: &taken,
+            began: Instant::now(),
+        };
+        let stopped_ns = monotonic_ns();
+        let process = copy.make(&source, from, to, switch)?;
+        let trouble = switch.running().err();
+        let stood = Stood {
+            stopped_ns,
+            running_ns: monotonic_ns(),
+        };
+        let ended = source.signal(Signal::KILL);
+        let ended = ended.and_then(|_| source.wait(END_TIMEOUT));
+        let ended = ended.and_then(|ended| source.collect().map(|_| ended));
+        let stays = match ended {
+            Ok(true) => None,
+            Ok(false) => Some("its processes of before do not end".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        Ok::<_, Error>(Moved {
+            process: process.id(),
+            total: Duration::ZERO,
+            stood: Some(stood),
+            downtime: None,
+            bytes: pages(&images),
+            rounds: 1,
+            was_forced: false,
+            trouble: trouble.or(stays),
+        })
+    });
+    drop(room);
+    // An empty one that stays is used by the next move.
+    let _ = fs::remove_dir(&images);
+    let total = began.elapsed();
+    moved.map(|moved| Moved { total, ..moved })
+}
+
+/// Bytes of memory among the images.
+fn pages(images: &Path) -> u64 {
+    let files = fs::read_dir(images).into_iter().flatten().flatten();
+    let is_pages = |file: &fs::DirEntry| file.file_name().to_string_lossy().starts_with("pages-");
+    let lengths = files
+        .filter(is_pages)
+        .filter_map(|file| file.metadata().ok());
+    lengths.map(|about| about.len()).sum()
+}
+
+struct Copy<'a> {
+    container: &'a Container,
+    tool: &'a Borrowed,
+    images: &'a Path,
+    /// A mount of the container's root.
+    root: &'a Path,
+    /// Mounts of its file systems in memory.
+    taken: &'a [(PathBuf, PathBuf)],
+    began: Instant,
+}
+
+impl Copy<'_> {
+    /// Dumps the container, which stands still from then on, and restores it; the first process of the copy. Fails with
+    /// the container as it was.
+    fn make(
+        &self,
+        source: &Process,
+        from: &NetNs,
+        to: &NetNs,
+        switch: &mut dyn Switch,
+    ) -> Result<Process, Error> {
+        let cgroup = &self.container.cgroup;
+        let stopped = stopped(cgroup)?;
+        let entry = cgroup.entry()?;
+        let mut sources = None;
+        let made = switch
+            .stopped()
+            .map_err(Error::NotMoved)
+            .and_then(|()| self.dump(source, from))
+            .and_then(|()| {
+                // None can be born any more.
+                sources = Some(cgroup.pids()?);
+                let place = Place {
+                    root: self.root,
+                    cgroup: &entry,
+                };
+                self.restore(place, to)
+            });
+        made.inspect_err(|_| {
+            // Before the copy ends: what it would send at its end is not for its peers.
+            switch.given_up();
+            if let Some(sources) = &sources {
+                end_others(cgroup, sources);
+            }
+            go_on(cgroup, &stopped);
+        })
+    }
+
+    fn criu<'a>(&'a self, netns: &'a NetNs, log: &'a Path) -> Criu<'a> {
+        Criu {
+            tool: self.tool,
+            lab: &self.container.lab_id,
+            netns: netns.as_fd(),
+            images: self.images,
+            log,
+            cut: Cut::ByCaller,
+            taken: self.taken,
+            timeout: SWITCH_TIMEOUT.saturating_sub(self.began.elapsed()),
+        }
+    }
+
+    fn dump(&self, source: &Process, from: &NetNs) -> Result<(), Error> {
+        let log = self.container.dir.join("criu-dump.log");
+        let dumped = self.criu(from, &log).dump(source, Dumped::Stand);
+        dumped.map_err(|error| checkpoint::explain(DUMP, error, &log))
+    }
+
+    fn restore(&self, place: Place<'_>, to: &NetNs) -> Result<Process, Error> {
+        let log = self.container.dir.join("criu-restore.log");
+        let pid_file = self.container.dir.join("criu-pid");
+        let restored = self.criu(to, &log).restore(Some(place), &pid_file);
+        restored.map_err(|error| checkpoint::explain(RESTORE, error, &log))
+    }
+}
+
+/// Processes that stand still by a signal of their own.
+fn stopped(cgroup: &NodeCgroup) -> Result<BTreeSet<u32>, Error> {
+    let mut all = cgroup.pids()?;
+    all.retain(|pid| checkpoint::is_stopped(*pid));
+    Ok(all.into_iter().collect())
+}
+
+/// Ends what CRIU has made of a copy. What stays is ended with the lab.
+fn end_others(cgroup: &NodeCgroup, sources: &[u32]) {
+    let others = cgroup.pids().unwrap_or_default();
+    let others = others.into_iter().filter(|pid| !sources.contains(pid));
+    let others = others.filter_map(|pid| Process::of_pid(pid).ok().flatten());
+    let others: Vec<Process> = others.collect();
+    for process in &others {
+        let _ = process.signal(Signal::KILL);
+    }
+    for process in &others {
+        let _ = process.wait(END_TIMEOUT);
+    }
+}
+
+/// Lets a container go on after a dump, also after one that was cut off.
+fn go_on(cgroup: &NodeCgroup, stopped: &BTreeSet<u32>) {
+    for pid in cgroup.pids().unwrap_or_default() {
+        let Ok(Some(process)) = Process::of_pid(pid) else {
+            continue;
+        };
+        tcp_repair::leave(&process);
+        if !stopped.contains(&pid) {
+            let _ = process.signal(Signal::CONT);
+        }
+    }
+}

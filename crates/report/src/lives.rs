@@ -1,0 +1,106 @@
+//! Tables of the lives of nodes: their start, and what was done to them within the measured windows.
+
+use latlab_model::results::{ActionKind, Actions, Cell, Range, Summary};
+
+use crate::style::Look;
+use crate::table::{Align, Table};
+use crate::text::{count, nanos, quantity, with_interval};
+
+pub(crate) fn tables(summary: &Summary, look: Look) -> String {
+    starts(summary, look) + &actions(summary, look)
+}
+
+/// How long containers and VMs took to start.
+fn starts(summary: &Summary, look: Look) -> String {
+    if summary.starts.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("start of nodes", Align::Left),
+        ("kind", Align::Left),
+        ("nodes", Align::Right),
+        ("labs", Align::Right),
+        ("one node [range]", Align::Right),
+        ("all of them [range]", Align::Right),
+    ]);
+    for start in &summary.starts {
+        let levels: Vec<&str> = start.levels.values().map(String::as_str).collect();
+        table.row(
+            vec![
+                levels.join(" "),
+                start.kind.clone(),
+                count(start.nodes as u64),
+                count(start.deployments as u64),
+                times(&start.each),
+                times(&start.all),
+            ],
+            None,
+        );
+    }
+    format!("\n{}", table.render(look))
+}
+
+/// Actions on nodes, and how long packets did not arrive for them.
+fn actions(summary: &Summary, look: Look) -> String {
+    if summary.actions.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("done to nodes", Align::Left),
+        ("times", Align::Right),
+        ("silence [range]", Align::Right),
+        ("stood still [range]", Align::Right),
+        ("QEMU says", Align::Right),
+        ("took", Align::Right),
+        ("copied", Align::Right),
+    ]);
+    let cell_of = |row: &Actions| {
+        let cell = summary.cells.iter().find(|cell| cell.id == row.cell);
+        cell.map_or_else(|| row.cell.clone(), |cell| labelled(summary, cell))
+    };
+    for row in &summary.actions {
+        let optional = |range: &Option<Range>| range.as_ref().map_or("".to_owned(), times);
+        let claimed = row
+            .claimed
+            .map_or(String::new(), |range| nanos(range.median));
+        let copied = row
+            .copied
+            .map_or(String::new(), |range| quantity(range.median, "B"));
+        table.row(
+            vec![
+                format!("{}: `{}` {}", cell_of(row), row.node, done(row.act)),
+                count(row.count as u64),
+                optional(&row.gap),
+                optional(&row.stood),
+                claimed,
+                nanos(row.took.median),
+                copied,
+            ],
+            None,
+        );
+    }
+    format!("\n{}", table.render(look))
+}
+
+/// The participle of an act.
+pub(crate) fn done(act: ActionKind) -> &'static str {
+    match act {
+        ActionKind::Pause => "paused",
+        ActionKind::Migrate => "moved",
+        ActionKind::Snapshot => "saved",
+        ActionKind::Restore => "restored",
+    }
+}
+
+fn labelled(summary: &Summary, cell: &Cell) -> String {
+    match &summary.measurements[..] {
+        // Without factors the label is the measurement.
+        _ if cell.label == cell.measurement => cell.label.clone(),
+        [_] => cell.label.clone(),
+        _ => format!("{} {}", cell.measurement, cell.label),
+    }
+}
+
+fn times(range: &Range) -> String {
+    with_interval(range.median, Some((range.smallest, range.largest)), "ns")
+}
