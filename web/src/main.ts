@@ -16,6 +16,7 @@ import { answers, masthead } from './sections/headline';
 import { unfoldAll } from './sections/fold';
 import { method } from './sections/method';
 import { notes } from './sections/notes';
+import { paper } from './sections/paper';
 import { scaling } from './sections/scaling';
 import { lives } from './sections/lives';
 import { starts } from './sections/starts';
@@ -110,6 +111,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       'main',
       {},
       answers(model),
+      paper(model),
       notes(model, state, reveal),
       work,
       scaling(model),

@@ -34,6 +34,7 @@ export interface Summary {
   tails: Tail[];
   topologies: Topology[];
   starts?: Starts[];
+  paper?: PaperComparison;
   actions?: Actions[];
   notes: Note[];
 }
@@ -250,6 +251,48 @@ export interface ActionRecord {
 }
 
 /** All actions of one kind on one node in a cell. */
+/** A paper's published figures beside those of this run. */
+export interface PaperComparison {
+  name: string;
+  title: string;
+  authors: string;
+  published: string;
+  testbed: string;
+  tables: PaperTable[];
+}
+
+export interface PaperTable {
+  title: string;
+  /** Table, figure or section of the paper. */
+  place: string;
+  /** The others are divided by the first. */
+  columns: string[];
+  rows: PaperRow[];
+  note?: string;
+}
+
+export interface PaperRow {
+  name: string;
+  higher_is_better: boolean;
+  published_unit: string;
+  measured_unit: string;
+  values: PaperValue[];
+}
+
+export interface PaperValue {
+  published?: number;
+  published_spread?: number;
+  published_ratio?: number;
+  /** The ratio's direction; the paper may have no number for it. */
+  published_direction?: 'less' | 'same' | 'more';
+  measured?: number;
+  measured_ci95?: [number, number];
+  ratio?: number;
+  ratio_ci95?: [number, number];
+  verdict?: 'holds' | 'does-not-hold' | 'cannot-be-told';
+  reason?: string;
+}
+
 export interface Actions {
   cell: string;
   node: string;

@@ -1,7 +1,7 @@
 //! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -82,6 +82,8 @@ pub enum Verb {
     Forward(Forward),
     /// List the studies that come with latlab, or print one.
     Studies(Studies),
+    /// Run a paper's studies again, and put its published figures beside those of this machine.
+    Paper(Paper),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
     Schema(Schema),
 }
@@ -311,6 +313,23 @@ pub struct Run {
     pub dry_run: bool,
 }
 
+impl Run {
+    /// A study without any other wish.
+    pub fn of_study(study: &str, runs: &Path, replicates: Option<u32>) -> Run {
+        Run {
+            study: study.to_owned(),
+            runs: runs.to_path_buf(),
+            replicates,
+            seed: None,
+            retries: None,
+            keep: false,
+            format: Format::default(),
+            no_isolation: false,
+            dry_run: false,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct Report {
     /// The run directory.
@@ -455,6 +474,36 @@ pub struct Compare {
 pub struct Studies {
     /// Print this one's YAML.
     pub name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  latlab paper                              the papers, and the studies of each
+  latlab paper dhar2016 --quick             run its studies with three replicates (needs root)
+  latlab paper dhar2016 --from runs/boot-…  no run: compare what was measured before
+
+Only ratios to the first column are compared: absolute figures of two machines say nothing about each other. \
+A published ratio says more, less, or the same within 5 %. It holds if the whole 95 % interval of the ratio \
+here says the same. An emulated VM tells nothing of a real one.")]
+pub struct Paper {
+    /// The paper; without it, all of them are listed.
+    pub name: Option<String>,
+    /// Three replicates instead of each study's own number.
+    #[arg(long, requires = "name")]
+    pub quick: bool,
+    /// Number of replicates, instead of each study's own.
+    #[arg(long, value_name = "N", requires = "name", conflicts_with = "quick")]
+    pub replicates: Option<u32>,
+    /// Directory in which the runs' own directories are created.
+    #[arg(long, default_value = "runs", env = "LATLAB_RUNS", value_name = "DIR")]
+    pub runs: PathBuf,
+    /// Run directories to compare; nothing is measured.
+    #[arg(long, value_name = "RUN", num_args = 1.., requires = "name")]
+    pub from: Vec<PathBuf>,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

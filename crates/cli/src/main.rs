@@ -24,6 +24,7 @@ mod inspect;
 mod migrate;
 mod noise;
 mod overlay;
+mod paper;
 mod pause;
 mod pipes;
 mod place;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Overlay(a) => overlay::run(a),
         Verb::Forward(a) => forward::run(a),
         Verb::Studies(a) => studies::run(a),
+        Verb::Paper(a) => paper::run(a),
         Verb::Schema(a) => validate::schema(a),
     };
     match result {

@@ -43,12 +43,17 @@ fn damaged(dir: &RunDir) {
     }
 }
 
-/// Computes the summary, writes it and the page beside the data, prints the table and the path.
-pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
-    let summary = conclude(dir).hint(
+/// Computes the summary, and writes it and the page beside the data.
+pub fn write(dir: &RunDir) -> Result<Summary, Failure> {
+    conclude(dir).hint(
         "if the disk is full or read-only, `latlab report --print-only` writes nothing; else the run \
          directory is incomplete",
-    )?;
+    )
+}
+
+/// As [`write`], and prints the table and the path.
+pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
+    let summary = write(dir)?;
     print(&summary, format)?;
     if format == Format::Table {
         let page = std::path::absolute(dir.report_path()).unwrap_or_else(|_| dir.report_path());

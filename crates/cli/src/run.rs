@@ -10,7 +10,8 @@ use latlab_measure::run::{Event, Options, Run};
 use latlab_model::diagnostic::plain_line;
 use latlab_model::plan::RunPlan;
 use latlab_model::results::TrialOutcome;
-use latlab_model::spec::MAX_RETRIES;
+use latlab_model::spec::{MAX_RETRIES, Study};
+use latlab_samples::RunDir;
 
 use crate::args;
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
@@ -18,6 +19,29 @@ use crate::files::{self, Machine, Source};
 use crate::{report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
+    let done = match measure(args)? {
+        Measured::Not(code) => return Ok(code),
+        Measured::Done(done) => done,
+    };
+    report::write_and_print(&done.dir, args.format)?;
+    verdict(args, &done.outcome, done.trials)
+}
+
+/// A study's run.
+pub struct Done {
+    pub dir: RunDir,
+    pub outcome: latlab_measure::run::Outcome,
+    pub trials: usize,
+}
+
+pub enum Measured {
+    /// The study cannot run here, which was told, or only its order was asked for.
+    Not(ExitCode),
+    Done(Done),
+}
+
+/// Runs a study to its last trial, without its report.
+pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
     let source = Source::study(&args.study)?;
     source.must_be_study(true)?;
     if !args.dry_run {
@@ -26,34 +50,15 @@ pub fn run(args: &args::Run) -> Outcome {
     }
     let mut file = match files::read_study(source) {
         Ok(file) => file,
-        Err(unusable) => return unusable.outcome(),
+        Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
-    if args.replicates == Some(0) {
-        return Err(Failure::new(
-            "--replicates must be at least 1",
-            "5 gives intervals",
-        ));
-    }
-    if let Some(retries) = args.retries.filter(|&retries| retries > MAX_RETRIES) {
-        return Err(Failure::new(
-            format!("--retries is {retries}"),
-            format!("from 0 to {MAX_RETRIES}; a machine that is never quiet stays so"),
-        ));
-    }
-    file.study.replicates = args.replicates.unwrap_or(file.study.replicates);
-    file.study.retries = args.retries.unwrap_or(file.study.retries);
-    file.study.seed = args.seed.unwrap_or(file.study.seed);
-    if args.no_isolation {
-        file.study.isolation = false;
-        let words = file.study.description.take().unwrap_or_default();
-        file.study.description = Some(format!("{words} (without isolation)").trim().to_string());
-    }
+    apply(args, &mut file.study)?;
     let (plan, facts) = match file.plan(Machine::Here, true) {
         Ok(planned) => planned,
-        Err(unusable) => return unusable.outcome(),
+        Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
     if args.dry_run {
-        return Ok(show_order(&plan));
+        return Ok(Measured::Not(show_order(&plan)));
     }
     let dirs = Dirs::from_env();
     names_are_free(&dirs, &plan)?;
@@ -84,8 +89,36 @@ pub fn run(args: &args::Run) -> Outcome {
         let report = format!("latlab report --print-only {}", directory.display());
         failed(e).and_hint(format!("the measured data is kept: `{report}`"))
     })?;
-    report::write_and_print(&dir, args.format)?;
-    verdict(args, &outcome, plan.trials())
+    Ok(Measured::Done(Done {
+        dir,
+        outcome,
+        trials: plan.trials(),
+    }))
+}
+
+/// Puts the options in the place of the study's own fields.
+fn apply(args: &args::Run, study: &mut Study) -> Result<(), Failure> {
+    if args.replicates == Some(0) {
+        return Err(Failure::new(
+            "--replicates must be at least 1",
+            "5 gives intervals",
+        ));
+    }
+    if let Some(retries) = args.retries.filter(|&retries| retries > MAX_RETRIES) {
+        return Err(Failure::new(
+            format!("--retries is {retries}"),
+            format!("from 0 to {MAX_RETRIES}; a machine that is never quiet stays so"),
+        ));
+    }
+    study.replicates = args.replicates.unwrap_or(study.replicates);
+    study.retries = args.retries.unwrap_or(study.retries);
+    study.seed = args.seed.unwrap_or(study.seed);
+    if args.no_isolation {
+        study.isolation = false;
+        let words = study.description.take().unwrap_or_default();
+        study.description = Some(format!("{words} (without isolation)").trim().to_string());
+    }
+    Ok(())
 }
 
 /// Refuses a study whose lab is deployed already: each of its trials would fail.
@@ -102,7 +135,7 @@ fn names_are_free(dirs: &Dirs, plan: &RunPlan) -> Result<(), Failure> {
 }
 
 /// The end of the run as a message and an exit code.
-fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials: usize) -> Outcome {
+pub fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials: usize) -> Outcome {
     if outcome.kept {
         let how = "inspect it with `latlab inspect` and `latlab exec`; then `latlab destroy --all`";
         return Err(Failure::new("a trial failed, and its lab is still up", how)

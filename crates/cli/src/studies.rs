@@ -31,6 +31,11 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("pause", include_str!("../../../studies/pause.yaml")),
     ("migration", include_str!("../../../studies/migration.yaml")),
     ("snapshot", include_str!("../../../studies/snapshot.yaml")),
+    ("welch2015", include_str!("../../../studies/welch2015.yaml")),
+    (
+        "felter2014-network",
+        include_str!("../../../studies/felter2014-network.yaml"),
+    ),
 ];
 
 pub fn run(args: &Studies) -> Outcome {

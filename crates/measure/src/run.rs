@@ -151,6 +151,7 @@ impl<'a> Run<'a> {
             measurements: study.measurements.iter().map(describe).collect(),
             baseline: study.baseline.clone(),
             against: study.against.clone(),
+            paper: study.paper.map(|paper| paper.word().to_owned()),
             cells: plan.cells.clone(),
             order: plan.order(),
             topologies: plan.topologies.clone(),

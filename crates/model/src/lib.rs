@@ -13,6 +13,7 @@ pub mod diagnostic;
 pub mod facts;
 pub mod kinds;
 pub mod overlay;
+pub mod paper;
 pub mod plan;
 pub mod profile;
 pub mod results;

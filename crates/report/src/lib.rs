@@ -22,6 +22,7 @@ pub mod hlog;
 pub mod html;
 mod lives;
 pub mod noise;
+pub mod paper;
 mod scaling;
 pub mod stats;
 pub mod steal;

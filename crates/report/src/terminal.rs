@@ -28,6 +28,7 @@ pub fn render(summary: &Summary, look: Look) -> String {
     out.push_str(&crate::scaling::tables(summary, look));
     out.push_str(&tails(summary, look));
     out.push_str(&crate::lives::tables(summary, look));
+    out.push_str(&crate::paper::tables(summary, look));
     if !summary.notes.is_empty() {
         // Writing to a String cannot fail, here and below.
         let _ = write!(out, "\n{}\n", look.bold("Before you trust these numbers"));

@@ -35,6 +35,9 @@ pub struct Manifest {
     /// Baselines of a factor whose levels are not all compared with the same: the one for each, by factor and level.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub against: BTreeMap<String, BTreeMap<String, String>>,
+    /// The paper whose study this is, as `latlab paper` names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<String>,
     pub cells: Vec<CellPlan>,
     /// Trials in the order in which they are run.
     pub order: Vec<PlannedTrial>,

@@ -18,6 +18,7 @@
 mod hwlat;
 mod intruder;
 mod manifest;
+mod paper;
 mod samples;
 mod setup;
 mod summary;
@@ -28,13 +29,16 @@ mod workload;
 pub use hwlat::{Hwlat, SilentStalls};
 pub use intruder::{Intruder, IntruderKind};
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
+pub use paper::{
+    Direction, PaperAbsent, PaperComparison, PaperRow, PaperTable, PaperValue, PaperVerdict,
+};
 pub use samples::{MIN_SAMPLES_BEYOND, QUANTILES, SAMPLE_COLUMNS, samples_needed};
 pub use setup::{
     Environment, Factor, MeasurementInfo, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
 };
 pub use summary::{
     Actions, Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity,
-    Slowdown, Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, Verdict,
+    Slowdown, Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, TrialTail, Verdict,
 };
 pub use tail::Tail;
 pub use trial::{

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{HostBrief, RunState, Versions};
+use super::paper::PaperComparison;
 use super::setup::{Environment, Factor, MeasurementInfo, Topology};
 use super::tail::Tail;
 use super::trial::{ActionKind, ActionRecord, Check, Counters, Floor, is_zero};
@@ -47,6 +48,9 @@ pub struct Summary {
     /// The start of containers and VMs, by lab and kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Starts>,
+    /// The published figures of the paper whose study this is, beside those of this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<PaperComparison>,
     /// Actions on nodes within the windows, by cell, node and act.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Actions>,
@@ -73,6 +77,9 @@ pub struct Starts {
     pub each: Range,
     /// All of them, from the begin of the first to the end of the last.
     pub all: Range,
+    /// The same of each deployment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub all_ns: Vec<f64>,
 }
 
 /// All actions of one kind on one node in a cell. Times in ns, sizes in bytes.
@@ -322,6 +329,9 @@ pub struct TrialSummary {
     /// Box of its samples, ns; absent for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_ns: Option<Spread>,
+    /// Beyond the box; absent for a stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail_ns: Option<TrialTail>,
     /// Time series: seconds since the start, then smallest, median and largest of the bucket, in ns
     /// (for a stream: bit/s three times).
     pub series: Vec<(f64, f64, f64, f64)>,
@@ -340,6 +350,16 @@ pub struct TrialSummary {
     /// The longest time without an arrival, ns; where there were actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silence_ns: Option<u64>,
+}
+
+/// The tail of one trial's samples, ns. A percentile that they cannot carry is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TrialTail {
+    pub sd: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

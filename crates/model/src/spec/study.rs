@@ -11,6 +11,7 @@ use super::name::read_name;
 use super::reader::Object;
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
+use crate::paper::name::PaperName;
 use crate::profile::fits;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Study {
     pub baseline: BTreeMap<String, String>,
     /// Baselines of a factor whose levels are not all compared with the same: the one for each.
     pub against: Against,
+    /// The paper whose study it is: its published figures stand in the report.
+    pub paper: Option<PaperName>,
 }
 
 /// By factor and level, the level that it is compared with.
@@ -119,6 +122,7 @@ impl Study {
             isolation: true,
             baseline,
             against,
+            paper: o.get::<PaperName>("paper", &mut errors).map(|p| p.value),
             factors,
         };
         o.finish(&mut errors);

@@ -19,7 +19,7 @@ mod verdict;
 
 pub use curve::{CURVE_POINTS, cdf, percentile_curve, sound_to};
 pub use distribution::{Pooled, median, quantile, spread};
-pub use estimate::{Estimate, Ratio, ratio};
+pub use estimate::{Estimate, MIN_REPLICATES, Ratio, ratio};
 pub use rank::mann_whitney;
 pub use resample::Resamples;
 pub use rng::Rng;

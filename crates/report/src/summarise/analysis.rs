@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use latlab_model::paper::{Paper, PaperName};
 use latlab_model::results::{Cell, Group, Manifest, Note, Starts, Summary, Tail, TrialSummary};
 use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
 use super::trials::{self, TrialData};
 use super::{actions, groups, notes, scaling, starts};
-use crate::{explain, hlog};
+use crate::{explain, hlog, paper};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SummariseError {
@@ -89,7 +90,8 @@ fn assemble(
     starts: Vec<Starts>,
     notes: Vec<Note>,
 ) -> Summary {
-    Summary {
+    let paper = manifest.paper.as_deref().and_then(PaperName::named);
+    let mut summary = Summary {
         format: Summary::FORMAT.to_owned(),
         id: manifest.id,
         study: manifest.study,
@@ -111,6 +113,11 @@ fn assemble(
         tails,
         topologies: manifest.topologies,
         starts,
+        paper: None,
         notes,
-    }
+    };
+    // A paper of another version of latlab stays without its table.
+    let paper = paper.and_then(|name| Paper::built_in(name).ok());
+    summary.paper = paper.and_then(|paper| paper::of_run(&paper, &summary));
+    summary
 }

@@ -39,6 +39,7 @@ pub(super) fn of(manifest: &Manifest, trials: &BTreeMap<usize, TrialData>) -> Ve
             nodes: deployments.nodes,
             deployments: deployments.all.len(),
             each: range(deployments.each)?,
+            all_ns: deployments.all.iter().map(|&ns| ns as f64).collect(),
             all: range(deployments.all)?,
         })
     });

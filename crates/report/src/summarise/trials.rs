@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use latlab_model::results::{
-    CellPlan, Counters, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary,
+    CellPlan, Counters, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary, TrialTail,
+    samples_needed,
 };
 use latlab_samples::{RunDir, Sample, SampleReader, table};
 
@@ -134,6 +135,7 @@ fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
             repeats: 0,
             counters: Counters::default(),
             spread_ns: None,
+            tail_ns: None,
             series: Vec::new(),
             floor: None,
             clock_error_ns: None,
@@ -179,7 +181,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             .map(|&(at, bits)| (at, bits, bits, bits))
             .collect();
     }
-    let spread_ns = Pooled::new([samples.sorted.as_slice()]).map(|pooled| pooled.spread());
+    let pooled = Pooled::new([samples.sorted.as_slice()]);
     let mut actions = record.actions.clone();
     note_gaps(&mut actions, &samples.arrivals);
     TrialData {
@@ -191,7 +193,8 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             overloaded: record.checks.iter().any(|check| !check.passed),
             repeats: record.repeats,
             counters: record.counters,
-            spread_ns,
+            spread_ns: pooled.as_ref().map(Pooled::spread),
+            tail_ns: pooled.as_ref().map(tail_of),
             series: samples.series,
             floor: record.floor,
             clock_error_ns: record.clock.map(|clock| clock.error_ns),
@@ -367,6 +370,16 @@ impl Condenser {
 /// The longest time between neighbours of an ordered list; none of fewer than two.
 fn longest_gap(times: &[i64]) -> Option<u64> {
     times.windows(2).map(|pair| pair[1].abs_diff(pair[0])).max()
+}
+
+/// The tail of a trial's samples, without percentiles that they cannot carry.
+fn tail_of(pooled: &Pooled<'_>) -> TrialTail {
+    let carried = |p: f64| (pooled.count() >= samples_needed(p)).then(|| pooled.quantile(p));
+    TrialTail {
+        sd: tidy(pooled.standard_deviation()),
+        p99: carried(0.99),
+        p999: carried(0.999),
+    }
 }
 
 #[cfg(test)]

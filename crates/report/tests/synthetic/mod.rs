@@ -101,6 +101,7 @@ impl Plan {
                 .collect(),
             baseline: [("kind".to_owned(), self.kinds[0].to_owned())].into(),
             against: BTreeMap::new(),
+            paper: None,
             cells: self.cells(),
             order: self.order(),
             topologies: self

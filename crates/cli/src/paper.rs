@@ -1,0 +1,175 @@
+//! `latlab paper`: a paper's studies, and its published figures beside those of this machine.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use latlab_model::paper::{Paper, PaperName};
+use latlab_model::results::{PaperComparison, Summary};
+use latlab_report::csv_row;
+
+use crate::failure::{Failure, Hint, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
+use crate::format::Format;
+use crate::run::{self, Measured};
+use crate::{args, report, table};
+
+/// The replicates of `--quick`: the fewest that have an interval.
+const QUICK: u32 = 3;
+
+pub fn run(args: &args::Paper) -> Outcome {
+    let Some(name) = &args.name else {
+        return list();
+    };
+    let Some(name) = PaperName::named(name) else {
+        let known = PaperName::WORDS.join(", ");
+        return Err(Failure::new(
+            format!("no paper `{name}`"),
+            format!("one of: {known}"),
+        ));
+    };
+    let paper = read(name)?;
+    let (summaries, code) = if args.from.is_empty() {
+        measured(&paper, args)?
+    } else {
+        (kept(&paper, args)?, ExitCode::SUCCESS)
+    };
+    let all: Vec<&Summary> = summaries.iter().collect();
+    print(&latlab_report::paper::compare(&paper, &all), args.format)?;
+    Ok(code)
+}
+
+fn read(name: PaperName) -> Result<Paper, Failure> {
+    let unread = |errors| {
+        Failure::new(
+            format!("paper `{name}`: {errors}"),
+            "this is a fault of latlab",
+        )
+    };
+    Paper::built_in(name).map_err(unread)
+}
+
+fn list() -> Outcome {
+    let mut rows = Vec::new();
+    for name in PaperName::ALL {
+        let paper = read(*name)?;
+        rows.push(vec![
+            name.word().to_owned(),
+            paper.title,
+            paper.studies.join(", "),
+        ]);
+    }
+    print!("{}", table::render(&["PAPER", "TITLE", "STUDIES"], &rows));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the studies one after the other. One that cannot run here, or of which trials fail, ends only itself.
+fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode), Failure> {
+    need_root("paper", "it deploys labs")?;
+    let replicates = args.replicates.or(args.quick.then_some(QUICK));
+    let mut summaries = Vec::new();
+    let mut code = ExitCode::SUCCESS;
+    for (index, study) in paper.studies.iter().enumerate() {
+        eprintln!("study {} of {}: {study}", index + 1, paper.studies.len());
+        let options = args::Run::of_study(study, &args.runs, replicates);
+        let done = match run::measure(&options) {
+            Ok(Measured::Done(done)) => done,
+            Ok(Measured::Not(_)) => {
+                code = ExitCode::from(MEASURED_FAILED);
+                continue;
+            }
+            Err(failure) => {
+                eprint!("{failure}");
+                code = ExitCode::from(MEASURED_FAILED);
+                continue;
+            }
+        };
+        summaries.push(report::write(&done.dir)?);
+        eprintln!("report: {}", done.dir.report_path().display());
+        if let Err(failure) = run::verdict(&options, &done.outcome, done.trials) {
+            eprint!("{failure}");
+            code = failure.code();
+        }
+        if done.outcome.interrupted {
+            return Ok((summaries, ExitCode::from(INTERRUPTED)));
+        }
+    }
+    Ok((summaries, code))
+}
+
+/// The summaries of run directories, each of a study of the paper.
+fn kept(paper: &Paper, args: &args::Paper) -> Result<Vec<Summary>, Failure> {
+    let summary = |path: &Path| {
+        let dir = report::open(path)?;
+        let analysis = latlab_report::analyse(&dir);
+        let summary = analysis
+            .hint("the run directory is incomplete; was it copied completely?")?
+            .summary;
+        if paper.studies.contains(&summary.study) {
+            return Ok(summary);
+        }
+        let message = format!("{} is a run of study `{}`", path.display(), summary.study);
+        let hint = format!(
+            "the studies of {} are {}",
+            paper.name,
+            paper.studies.join(", ")
+        );
+        Err(Failure::new(message, hint))
+    };
+    args.from.iter().map(|path| summary(path)).collect()
+}
+
+fn print(paper: &PaperComparison, format: Format) -> Result<(), Failure> {
+    let text = match format {
+        Format::Table => latlab_report::paper::render(paper, report::look()),
+        Format::Json => serde_json::to_string_pretty(paper)? + "\n",
+        Format::Csv => csv(paper),
+    };
+    crate::print::out(&text)?;
+    Ok(())
+}
+
+fn csv(paper: &PaperComparison) -> String {
+    let titles = [
+        "table",
+        "place",
+        "row",
+        "column",
+        "published",
+        "published_unit",
+        "published_ratio",
+        "measured",
+        "measured_unit",
+        "ratio",
+        "ratio_low",
+        "ratio_high",
+        "verdict",
+        "reason",
+    ];
+    let mut out = csv_row(&titles.map(str::to_owned));
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    for table in &paper.tables {
+        for row in &table.rows {
+            for (column, value) in table.columns.iter().zip(&row.values) {
+                let interval = value.ratio_ci95;
+                let verdict = value.verdict.map(|verdict| serde_json::json!(verdict));
+                let verdict = verdict.and_then(|verdict| verdict.as_str().map(str::to_owned));
+                out += &csv_row(&[
+                    table.title.clone(),
+                    table.place.clone(),
+                    row.name.clone(),
+                    column.clone(),
+                    number(value.published),
+                    row.published_unit.clone(),
+                    number(value.published_ratio),
+                    number(value.measured),
+                    row.measured_unit.clone(),
+                    number(value.ratio),
+                    number(interval.map(|interval| interval.0)),
+                    number(interval.map(|interval| interval.1)),
+                    verdict.unwrap_or_default(),
+                    value.reason.clone().unwrap_or_default(),
+                ]);
+            }
+        }
+    }
+    out
+}
