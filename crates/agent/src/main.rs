@@ -21,7 +21,9 @@ mod network;
 mod os;
 mod pause;
 mod port;
+mod repeat;
 mod respawn;
+mod scratch;
 mod serve;
 mod session;
 mod step;
@@ -38,6 +40,12 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   serve --unix PATH     serve clients that connect to this socket
   put PATH              write standard input to PATH
   begin COMMAND...      run a command at the time (ns of the monotonic clock) that standard input names
+  repeat NS FILE PROGRAM ARGUMENT...
+                        run a program again and again for a time, its output in FILE
+  scratch new DIR       make a program's directory; tell whether it is in memory
+  scratch remove DIR    remove it
+  text BYTES FILE       write generated text, the same in every node
+  digest                tell the digest of standard input
   within COMMAND...     run a command on the CPUs that the guest keeps quiet
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
@@ -80,6 +88,13 @@ fn main() -> ExitCode {
         ["serve", "--unix", path] => serve::on_socket(path),
         ["put", path] => files::put(path),
         ["begin", program, arguments @ ..] => begin::run(program, arguments),
+        ["repeat", time_ns, output, program, arguments @ ..] => {
+            repeat::run(time_ns, output, program, arguments)
+        }
+        ["scratch", "new", path] => scratch::new(path),
+        ["scratch", "remove", path] => scratch::remove(path),
+        ["text", bytes, path] => scratch::write_text(bytes, path),
+        ["digest"] => scratch::digest(),
         ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {

@@ -119,6 +119,26 @@ pub fn keep_as(fd: OwnedFd, number: RawFd) -> io::Result<()> {
     }
 }
 
+/// Whether a file's system tells where on its device a file is (FS_IOC_FIEMAP).
+pub fn has_extents(file: &File) -> bool {
+    const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
+    // `struct fiemap` (linux/fiemap.h) without room for extents: start, length, flags, and three numbers that are told.
+    #[repr(C)]
+    struct Request {
+        start: u64,
+        length: u64,
+        numbers: [u32; 4],
+    }
+    let mut request = Request {
+        start: 0,
+        length: u64::MAX,
+        numbers: [0; 4],
+    };
+    // SAFETY: the kernel reads and writes the 32 bytes of `request`, which lives for the call, and no extents, for
+    // which it has no room.
+    unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut request) == 0 }
+}
+
 /// Has the kernel end this process after a time (alarm(2)).
 pub fn end_after(time: std::time::Duration) {
     let seconds = libc::c_uint::try_from(time.as_secs()).unwrap_or(libc::c_uint::MAX);

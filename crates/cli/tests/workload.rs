@@ -5,39 +5,11 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{Bench, enter};
-use latlab_model::results::Trial;
-use latlab_samples::RunDir;
+use common::enter;
+use common::study::{failure, read, run, trial_of};
 
 const LAB: &str = "name: NAME\n  topology:\n    nodes: {a: {kind: native}, b: {kind: container, count: 2, memory: \
     128MiB}}\n    links: [{type: bridge, endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
-
-/// Runs a study of these measurements; its exit code is the caller's to judge.
-fn run(bench: &Bench, name: &str, measurements: &str) -> (common::Said, RunDir) {
-    let text = format!("name: {name}\nlab:\n  {LAB}measurements:\n{measurements}replicates: 1\n");
-    let study = bench.file(name, &text);
-    let runs = bench.root().join(format!("runs-{name}"));
-    let said = bench.latlab(&["run", &study, "--runs", runs.to_str().unwrap()]);
-    let made = fs::read_dir(&runs)
-        .unwrap_or_else(|error| panic!("{error}: {said:#?}"))
-        .next()
-        .unwrap()
-        .unwrap();
-    (said, RunDir::open(made.path()).unwrap())
-}
-
-fn trial_of(run: &RunDir, measurement: &str) -> Trial {
-    let manifest = run.read_manifest().unwrap();
-    let planned = manifest
-        .order
-        .iter()
-        .find(|trial| trial.cell == measurement);
-    run.read_trial(planned.unwrap().trial).unwrap().unwrap()
-}
-
-fn read(run: &RunDir, name: &str) -> String {
-    fs::read_to_string(run.root().join(name)).unwrap()
-}
 
 const FIGURES: &str = r#"  - name: by-regex
     probe: workload
@@ -56,7 +28,7 @@ fn commands_run_in_nodes_and_their_figures_are_read() {
     enter(
         "commands_run_in_nodes_and_their_figures_are_read",
         |bench| {
-            let (said, run) = run(bench, "figures", FIGURES);
+            let (said, run) = run(bench, "figures", LAB, FIGURES);
             let said = said.good();
             assert!(said.out.contains("points/s"), "{said:#?}");
             let trial = trial_of(&run, "by-regex");
@@ -143,15 +115,8 @@ fn a_program_that_fails_is_named_with_its_node_and_last_words() {
     enter(
         "a_program_that_fails_is_named_with_its_node_and_last_words",
         |bench| {
-            let (said, _) = run(bench, "failures", FAILURES);
+            let (said, run) = run(bench, "failures", LAB, FAILURES);
             assert_eq!(said.code, 1, "{said:#?}");
-            let line = |cell: &str| {
-                let mut lines = said.err.lines();
-                let found = lines.find(|line| line.contains(&format!("({cell}) failed: ")));
-                found
-                    .unwrap_or_else(|| panic!("{cell}: {said:#?}"))
-                    .to_string()
-            };
             for (cell, words) in [
                 (
                     "fails",
@@ -181,11 +146,22 @@ fn a_program_that_fails_is_named_with_its_node_and_last_words() {
                     ],
                 ),
             ] {
-                let line = line(cell);
+                let line = failure(&said, cell);
                 for word in words {
                     assert!(line.contains(word), "{word}: {line}");
                 }
             }
+            // What a failed program wrote is kept, and that of the others.
+            let number = trial_of(&run, "fails").trial;
+            for node in ["a", "b-1", "b-2"] {
+                let output = read(&run, &format!("trials/{number:04}/{node}.out"));
+                assert_eq!(output, "nearly\n");
+                let errors = read(&run, &format!("trials/{number:04}/{node}.err"));
+                assert_eq!(errors, "broken pipe\n");
+            }
+            let number = trial_of(&run, "says-nothing").trial;
+            let output = read(&run, &format!("trials/{number:04}/b-1.out"));
+            assert_eq!(output, "no figure here\n");
             common::until("what hung is gone", || {
                 common::world::processes().iter().all(|pid| {
                     let words = fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"));

@@ -1,6 +1,7 @@
 //! Why a trial gave no result.
 
 use crate::endpoint;
+use crate::measured::Kept;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,6 +22,18 @@ pub enum Error {
         /// The end of what it wrote.
         tail: String,
     },
+    #[error(
+        "node `{node}`: `{directory}` is in memory ({kind}), so that memory would be measured: \
+         name a directory on a disk, for example one that the node binds"
+    )]
+    InMemory {
+        node: String,
+        directory: String,
+        kind: String,
+    },
+    /// What its programs wrote is kept all the same.
+    #[error("{source}")]
+    Workload { source: Box<Error>, kept: Kept },
     /// A reader of studies makes no such measurement.
     #[error("measurement `{0}` has neither ends nor nodes")]
     Nothing(String),
@@ -69,6 +82,16 @@ pub enum Error {
     },
     #[error(transparent)]
     Lab(Box<latlab_host::lab::Error>),
+}
+
+impl Error {
+    /// What the programs of a failed workload wrote.
+    pub(crate) fn take_kept(&mut self) -> Kept {
+        match self {
+            Error::Workload { kept, .. } => std::mem::take(kept),
+            _ => Kept::default(),
+        }
+    }
 }
 
 impl From<latlab_host::lab::Error> for Error {

@@ -24,8 +24,7 @@ pub struct Measured {
     pub clock: Option<ClockMap>,
     pub stream: Option<StreamResult>,
     pub workload: Option<WorkloadResult>,
-    /// The output of the program in each of its nodes.
-    pub outputs: Vec<Written>,
+    pub kept: Kept,
     pub checks: Vec<Check>,
     /// Processes and interrupts that ran on the lab's dedicated CPUs.
     pub intruders: Vec<Intruder>,
@@ -35,6 +34,14 @@ pub struct Measured {
     pub stolen: Option<Vec<Stretch>>,
     pub trace: Option<Recorded>,
     pub actions: Vec<ActionRecord>,
+}
+
+/// The outputs of a workload's programs, whether they failed or not.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// In the order of the measurement; of a trial that failed, those that there are.
+    pub programs: Vec<Written>,
+    pub servers: Vec<Written>,
 }
 
 /// The output of a program, kept as it is.

@@ -20,7 +20,7 @@ use latlab_model::spec::{Measurement, Study};
 use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
 
 use crate::error::{self, one_line};
-use crate::measured::{Measured, Recorded};
+use crate::measured::{Kept, Measured, Recorded, Written};
 use crate::{repeat, trial};
 
 /// Reserved in the run directory, so that a full disk still takes the record of its being full.
@@ -91,6 +91,12 @@ pub enum Event<'a> {
     /// An attempt is discarded, and the trial made again.
     Repeat(&'a Trial),
     End(&'a Trial),
+}
+
+/// Why a trial gave no result, and what its programs wrote.
+struct Failure {
+    reason: String,
+    kept: Kept,
 }
 
 /// A trial's place in the plan.
@@ -307,7 +313,10 @@ impl<'a> Run<'a> {
         loop {
             let started = now();
             let result = run_one(lab, &self.plan.measurements[measurement]);
-            let result = result.map_err(|error| one_line(&error));
+            let result = result.map_err(|mut error| Failure {
+                kept: error.take_kept(),
+                reason: one_line(&error),
+            });
             let checks = result.as_ref().map_or(&[][..], |measured| &measured.checks);
             let again =
                 repeat::is_due(checks, repeats, self.retries) && !self.stop.load(Ordering::Relaxed);
@@ -339,12 +348,18 @@ impl<'a> Run<'a> {
         repeats: u32,
         started: String,
         starts: Vec<NodeStart>,
-        result: Result<Measured, String>,
+        result: Result<Measured, Failure>,
     ) -> Result<Trial, Error> {
         let number = place.number;
         let (mut measured, outcome) = match result {
             Ok(measured) => (measured, TrialOutcome::Measured),
-            Err(reason) => (Measured::default(), TrialOutcome::Failed { reason }),
+            Err(Failure { reason, kept }) => {
+                let measured = Measured {
+                    kept,
+                    ..Measured::default()
+                };
+                (measured, TrialOutcome::Failed { reason })
+            }
         };
         self.dir.create_trial(number)?;
         let workload = self.write_outputs(number, &mut measured)?;
@@ -387,21 +402,45 @@ impl<'a> Run<'a> {
         Ok(trial)
     }
 
-    /// Keeps what the programs of a workload wrote.
+    /// Keeps what the programs of a workload wrote, also in a trial that failed.
     fn write_outputs(
         &self,
         number: u32,
         measured: &mut Measured,
     ) -> Result<Option<WorkloadResult>, Error> {
-        let Some(mut workload) = measured.workload.take() else {
-            return Ok(None);
-        };
-        for (record, written) in workload.nodes.iter_mut().zip(&measured.outputs) {
-            [record.output, record.errors] = RunDir::output_names(number, &written.node);
-            self.dir.write(&record.output, &written.output)?;
-            self.dir.write(&record.errors, &written.errors)?;
+        let mut workload = measured.workload.take();
+        let mut nodes = workload.iter_mut().flat_map(|result| &mut result.nodes);
+        let kept = &measured.kept;
+        for (index, program) in kept.programs.iter().enumerate() {
+            let [output, errors] = self.write_output(number, &program.node, program)?;
+            let server = match kept.servers.get(index) {
+                Some(server) => {
+                    let name = format!("{}.server", server.node);
+                    Some(self.write_output(number, &name, server)?)
+                }
+                None => None,
+            };
+            if let Some(record) = nodes.next() {
+                (record.output, record.errors, record.server) = (output, errors, server);
+            }
         }
-        Ok(Some(workload))
+        // Servers whose clients never began.
+        for server in kept.servers.iter().skip(kept.programs.len()) {
+            self.write_output(number, &format!("{}.server", server.node), server)?;
+        }
+        Ok(workload)
+    }
+
+    fn write_output(
+        &self,
+        number: u32,
+        name: &str,
+        written: &Written,
+    ) -> Result<[String; 2], Error> {
+        let names = RunDir::output_names(number, name);
+        self.dir.write(&names[0], &written.output)?;
+        self.dir.write(&names[1], &written.errors)?;
+        Ok(names)
     }
 
     /// Writes one sample a packet or transaction, if there are any.
@@ -462,7 +501,11 @@ impl<'a> Run<'a> {
                 cell,
                 replicate: visit.replicate,
             };
-            let record = self.record(place, 0, now(), Vec::new(), Err(reason.to_string()))?;
+            let failure = Failure {
+                reason: reason.to_string(),
+                kept: Kept::default(),
+            };
+            let record = self.record(place, 0, now(), Vec::new(), Err(failure))?;
             self.count(&record);
             on_event(&Event::End(&record));
         }
@@ -480,8 +523,11 @@ fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Erro
     let _scripts = lab.run_scripts()?;
     let result = trial::measure(lab, measurement);
     // The error of a probe whose node died says only that the probe ended.
-    result.map_err(|error| match lab.check_nodes() {
-        Err(dead) => dead.into(),
+    result.map_err(|mut error| match lab.check_nodes() {
+        Err(dead) => error::Error::Workload {
+            kept: error.take_kept(),
+            source: Box::new(dead.into()),
+        },
         Ok(()) => error,
     })
 }

@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
-    Acceleration, Better, Cable, Carrier, Device, Devices, Lab, LinkKind, LostTicks, NetBackend,
-    NodeKind, Polling, Probe, ProgramName, Protocol, Runtime, Seccomp, Study, schema,
+    Acceleration, Access, Better, Cable, Carrier, Device, Devices, Engine, Lab, LinkKind,
+    LostTicks, NetBackend, NodeKind, Polling, Probe, ProgramName, Protocol, Runtime, Seccomp,
+    Study, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -229,6 +230,8 @@ fn the_words_are_those_of_the_readers() {
         (&measurement["device"], Device::WORDS),
         (&measurement["poll"], Polling::WORDS),
         (&program["name"], ProgramName::WORDS),
+        (&program["rw"], Access::WORDS),
+        (&program["engine"], Engine::WORDS),
         (&metric["better"], Better::WORDS),
     ] {
         assert_eq!(schema["enum"], json!(words));

@@ -7,9 +7,11 @@
 
 pub mod begin;
 pub mod channel;
+pub mod corpus;
 pub mod overlay;
 pub mod probe;
 pub mod samples;
+pub mod scratch;
 pub mod terminal;
 pub mod trace;
 pub mod workload;

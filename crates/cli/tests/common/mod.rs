@@ -9,6 +9,8 @@ pub mod criu;
 mod evidence;
 #[path = "../../../host/tests/namespaces/mod.rs"]
 pub mod namespaces;
+pub mod programs;
+pub mod study;
 pub mod world;
 
 use std::cell::RefCell;

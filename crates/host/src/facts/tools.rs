@@ -57,6 +57,9 @@ const QEMU: Tool = if cfg!(target_arch = "aarch64") {
     tool("qemu-system-x86_64", "qemu-system-x86", "no vm nodes")
 };
 
+/// Of a program that does not tell its version.
+const UNASKED: &str = "";
+
 pub const TOOLS: &[Tool] = &[
     tool("crun", "crun", "no container nodes (unless runc is there)"),
     optional(tool("runc", "runc", "no `runtime: runc`")),
@@ -88,7 +91,31 @@ pub const TOOLS: &[Tool] = &[
         "stress-ng",
         "no background load in studies",
     )),
-    optional(tool("sysbench", "sysbench", "no `program: sysbench-cpu`")),
+    optional(tool(
+        "sysbench",
+        "sysbench",
+        "no `program: sysbench-cpu` and `oltp`",
+    )),
+    optional(tool("xz", "xz-utils", "no `program: xz`")),
+    optional(tool("redis-server", "redis-server", "no `program: redis`")),
+    optional(tool(
+        "redis-benchmark",
+        "redis-tools",
+        "no `program: redis`",
+    )),
+    optional(tool("fio", "fio", "no `program: fio`")),
+    optional(tool(
+        "mariadbd",
+        "mariadb-server-core",
+        "no `program: oltp`",
+    )),
+    optional(tool("mariadb", "mariadb-client-core", "no `program: oltp`")),
+    optional(tool("mpirun", "openmpi-bin", "no `program: hpcc`")),
+    // Without a question it would begin to measure.
+    optional(asked_with(
+        UNASKED,
+        tool("hpcc", "hpcc", "no `program: hpcc`"),
+    )),
     optional(asked_with(
         "-V",
         tool("ip", "iproute2", "no look inside by hand"),
@@ -187,9 +214,12 @@ impl Version {
         let metadata = fs::metadata(path).ok()?;
         // A program that is there but does not speak is there; one that took too long may speak
         // the next time, so that is not kept.
-        let said = match output(OsStr::new(path), &[argument], "", TIMEOUT) {
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return None,
-            said => said.unwrap_or_default(),
+        let said = match argument {
+            UNASKED => Default::default(),
+            argument => match output(OsStr::new(path), &[argument], "", TIMEOUT) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return None,
+                said => said.unwrap_or_default(),
+            },
         };
         Some(Version {
             size_bytes: metadata.len(),

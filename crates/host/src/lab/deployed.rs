@@ -236,6 +236,29 @@ impl Lab {
         }
     }
 
+    /// The agent's file in a node, for programs inside to run.
+    pub fn agent_file(&self, node: &str) -> String {
+        match self.node(node) {
+            Ok((_, plan)) => driver_of(&plan.body).agent_file(&self.agent),
+            Err(_) => self.agent.display().to_string(),
+        }
+    }
+
+    /// A directory in a node for the files of a program: in memory, where `/run` of the host is. It is not made, and
+    /// goes with the node.
+    pub fn scratch(&self, node: &str) -> String {
+        let dir = self.dirs.node(&self.state.lab, node);
+        match self.node(node) {
+            Ok((_, plan)) => driver_of(&plan.body).scratch(&dir),
+            Err(_) => dir.display().to_string(),
+        }
+    }
+
+    /// A name for a directory of a node's among those of others, unique for this deployment.
+    pub fn scratch_name(&self, node: &str) -> String {
+        format!("latlab-{}-{node}", self.state.id)
+    }
+
     /// Compares a node's clock with the host's; `None` when it is the host's. Fails when a guest does not answer.
     pub fn clock(&self, node: &str) -> Result<Option<ClockOffset>, Error> {
         let running = self.running(node)?;

@@ -48,6 +48,17 @@ pub(crate) trait Driver {
         agent.display().to_string()
     }
 
+    /// The agent's path for programs inside, which is a file in every kind of node.
+    fn agent_file(&self, agent: &Path) -> String {
+        self.agent(agent)
+    }
+
+    /// A directory inside for the files of a program, in memory and gone with the node; `dir` is the node's own on the
+    /// host. It is not made yet.
+    fn scratch(&self, dir: &Path) -> String {
+        dir.join("scratch").display().to_string()
+    }
+
     /// Stops it where it is. Its cgroup is there, if it can have one.
     fn pause(&self, node: &Node<'_>) -> Result<(), Error> {
         match &node.cgroup {
@@ -84,6 +95,9 @@ pub(crate) trait Driver {
         Ok(None)
     }
 }
+
+/// That of nodes with mounts of their own.
+pub(super) const SCRATCH_INSIDE: &str = "/dev/shm/latlab";
 
 /// The reason for kinds that cannot be saved.
 const UNSAVED: &str =

@@ -13,6 +13,7 @@ use latlab_wire::begin::{End, READY};
 
 use crate::endpoint::KILL;
 use crate::error::Error;
+use crate::measured::{Kept, Written};
 
 /// A guest under software emulation takes seconds to load a program over 9p, and eight of them take as many times
 /// that on two CPUs.
@@ -21,6 +22,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const PREPARATION_TIMEOUT: Duration = Duration::from_secs(180);
 /// From the order to stop to the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two questions whether a server answers.
+const READY_PAUSE: Duration = Duration::from_millis(100);
 /// Limit on what a program writes.
 const MAX_OUTPUT: u64 = 64 << 20;
 /// The end of an output in a message.
@@ -41,6 +44,14 @@ pub(crate) struct Ended {
 impl Ended {
     pub fn error(&self, what: &str) -> Error {
         said(&self.node, &self.command, what, &self.output, &self.errors)
+    }
+
+    #[cfg(test)]
+    pub fn saying(text: &str) -> Ended {
+        Ended {
+            output: text.as_bytes().to_vec(),
+            ..Ended::default()
+        }
     }
 
     /// The output as text.
@@ -168,61 +179,178 @@ impl Drop for Running {
     }
 }
 
-/// Runs a command in all nodes at once, and waits for its end in all: what it wrote. Nothing, if there is none.
-pub(super) fn run_all(lab: &Lab, nodes: &[&str], argv: &[String]) -> Result<Vec<String>, Error> {
-    if argv.is_empty() {
-        return Ok(Vec::new());
-    }
-    let command = argv.join(" ");
-    let started = nodes
-        .iter()
-        .map(|node| Running::start(lab, node, argv, &command));
-    let mut started: Vec<Running> = started.collect::<Result<_, Error>>()?;
-    started.iter_mut().for_each(|one| drop(one.stdin.take()));
-    let deadline = Instant::now() + PREPARATION_TIMEOUT;
-    let ended = started.into_iter().map(|mut one| {
-        let (output, errors, exit) = one.finish(deadline);
-        match exit {
-            Some(exit) if exit.success() => Ok(String::from_utf8_lossy(&output).into_owned()),
-            Some(exit) => Err(said(
-                &one.node,
-                &command,
-                &format!("failed ({exit})"),
-                &output,
-                &errors,
-            )),
-            None => {
-                let seconds = PREPARATION_TIMEOUT.as_secs();
-                let what = format!("did not end within {seconds} s");
-                Err(said(&one.node, &command, &what, &output, &errors))
-            }
+/// A command and the node that runs it.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    pub node: String,
+    /// As messages show it.
+    pub shown: String,
+    pub argv: Vec<String>,
+}
+
+/// Letters of a command in a message.
+const SHOWN: usize = 200;
+
+impl Job {
+    /// A command that messages show as it is.
+    pub fn of(node: &str, argv: Vec<String>) -> Job {
+        let line = argv.join(" ");
+        let mut shown: String = line.chars().take(SHOWN).collect();
+        if shown.len() < line.len() {
+            shown.push('…');
         }
-    });
-    ended.collect()
+        Job {
+            node: node.to_owned(),
+            shown,
+            argv,
+        }
+    }
+
+    /// It wrote something else than it should.
+    pub fn error(&self, what: &str, output: &str) -> Error {
+        said(&self.node, &self.shown, what, output.as_bytes(), b"")
+    }
+
+    pub fn shown_as(self, shown: impl Into<String>) -> Job {
+        Job {
+            shown: shown.into(),
+            ..self
+        }
+    }
+}
+
+/// Runs all jobs at once, and waits for the end of all: what each wrote, and nothing for one without a command. What one
+/// that fails wrote is kept.
+pub(super) fn run_all(lab: &Lab, jobs: &[Job], kept: &mut Kept) -> Result<Vec<String>, Error> {
+    let start = |job: &Job| match job.argv.is_empty() {
+        true => Ok(None),
+        false => Running::start(lab, &job.node, &job.argv, &job.shown).map(Some),
+    };
+    let mut started: Vec<Option<Running>> = jobs.iter().map(start).collect::<Result<_, Error>>()?;
+    for one in started.iter_mut().flatten() {
+        one.stdin.take();
+    }
+    let deadline = Instant::now() + PREPARATION_TIMEOUT;
+    let mut texts = Vec::new();
+    for one in started {
+        let Some(mut one) = one else {
+            texts.push(String::new());
+            continue;
+        };
+        let (output, errors, exit) = one.finish(deadline);
+        let what = match exit {
+            Some(exit) if exit.success() => {
+                texts.push(String::from_utf8_lossy(&output).into_owned());
+                continue;
+            }
+            Some(exit) => format!("failed ({exit})"),
+            None => format!("did not end within {} s", PREPARATION_TIMEOUT.as_secs()),
+        };
+        let error = said(&one.node, &one.command, &what, &output, &errors);
+        kept.programs.push(Written {
+            node: one.node.clone(),
+            output,
+            errors,
+        });
+        return Err(error);
+    }
+    Ok(texts)
+}
+
+/// A server in the background, which its agent ends with all that it started.
+pub(super) struct Serving(Running);
+
+/// Starts a server and waits until it answers: until `ready`, in the node of its client, succeeds.
+pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Result<Serving, Error> {
+    let mut waiting = wait_in_all(lab, std::slice::from_ref(job))?;
+    let Some(mut waiting) = waiting.pop() else {
+        return Err(Error::Nothing(job.node.clone()));
+    };
+    // A time that has passed is now.
+    waiting.begin(0)?;
+    let mut serving = Serving(waiting.0);
+    let deadline = Instant::now() + PREPARATION_TIMEOUT;
+    loop {
+        let mut asking = Running::start(lab, &ready.node, &ready.argv, &ready.shown)?;
+        asking.stdin.take();
+        let (output, errors, exit) = asking.finish(deadline);
+        if exit.is_some_and(Exit::success) {
+            return Ok(serving);
+        }
+        serving.check(kept)?;
+        if Instant::now() >= deadline {
+            let seconds = PREPARATION_TIMEOUT.as_secs();
+            let what = format!("found no answer of the server within {seconds} s");
+            serving.stop(kept);
+            return Err(said(&ready.node, &ready.shown, &what, &output, &errors));
+        }
+        std::thread::sleep(READY_PAUSE);
+    }
+}
+
+impl Serving {
+    /// Fails when it ended by itself, with its last words.
+    pub fn check(&mut self, kept: &mut Kept) -> Result<(), Error> {
+        let Ok(Some(_)) = self.0.session.wait_for(Duration::ZERO) else {
+            return Ok(());
+        };
+        let (text, errors, _) = self.0.finish(Instant::now() + STOP_TIMEOUT);
+        let (output, end) = divided(text);
+        let what = match end {
+            Some(End {
+                code: Some(code), ..
+            }) => format!("ended by itself (exit status {code})"),
+            Some(End { signal, .. }) => format!("was killed by signal {}", signal.unwrap_or(0)),
+            None => "ended by itself".to_owned(),
+        };
+        let error = said(&self.0.node, &self.0.command, &what, &output, &errors);
+        kept.servers.push(self.written(output, errors));
+        Err(error)
+    }
+
+    /// Ends it, and keeps what it wrote.
+    pub fn stop(mut self, kept: &mut Kept) {
+        if !self.0.is_over {
+            let (text, errors, _) = self.0.finish(Instant::now());
+            let written = self.written(divided(text).0, errors);
+            kept.servers.push(written);
+        }
+    }
+
+    fn written(&self, output: Vec<u8>, errors: Vec<u8>) -> Written {
+        Written {
+            node: self.0.node.clone(),
+            output,
+            errors,
+        }
+    }
+}
+
+/// The output of a program that the agent ran, and its end.
+fn divided(text: Vec<u8>) -> (Vec<u8>, Option<End>) {
+    match End::split(&text) {
+        Some((output, end)) => (output.to_vec(), Some(end)),
+        None => (text, None),
+    }
 }
 
 /// A program that waits for its time to begin.
 pub(super) struct Waiting(Running);
 
-/// Starts a command in all nodes at once, where it waits.
-pub(super) fn wait_in_all(
-    lab: &Lab,
-    nodes: &[&str],
-    argv: &[String],
-) -> Result<Vec<Waiting>, Error> {
-    let command = argv.join(" ");
-    let start = |node: &&str| {
-        let mut all = vec![lab.agent(node), "begin".to_string()];
-        all.extend_from_slice(argv);
-        Running::start(lab, node, &all, &command)
+/// Starts all jobs at once, each of which waits.
+pub(super) fn wait_in_all(lab: &Lab, jobs: &[Job]) -> Result<Vec<Waiting>, Error> {
+    let start = |job: &Job| {
+        let mut all = vec![lab.agent(&job.node), "begin".to_string()];
+        all.extend_from_slice(&job.argv);
+        Running::start(lab, &job.node, &all, &job.shown)
     };
-    let mut started: Vec<Running> = nodes.iter().map(start).collect::<Result<_, Error>>()?;
+    let mut started: Vec<Running> = jobs.iter().map(start).collect::<Result<_, Error>>()?;
     for one in &mut started {
         if one.ready.recv_timeout(START_TIMEOUT).is_err() {
             let (output, errors, _) = one.finish(Instant::now());
             return Err(said(
                 &one.node,
-                &command,
+                &one.command,
                 "was not ready to begin",
                 &output,
                 &errors,
@@ -258,33 +386,35 @@ impl Waiting {
         }
     }
 
-    /// Waits for its end. Fails when it fails, or does not end in time.
-    pub fn finish(mut self, deadline: Instant, timeout: Duration) -> Result<Ended, Error> {
+    /// Waits for its end: what it wrote, and whether it failed or did not end in time.
+    pub fn finish(mut self, deadline: Instant, timeout: Duration) -> (Ended, Result<(), Error>) {
         let one = &mut self.0;
         let (text, errors, exit) = one.finish(deadline);
-        let (output, end) = match End::split(&text) {
-            Some((output, end)) => (output.to_vec(), Some(end)),
-            None => (text, None),
+        let (output, end) = divided(text);
+        let ended = Ended {
+            node: one.node.clone(),
+            command: one.command.clone(),
+            began_ns: end.map_or(0, |end| end.began_ns),
+            ended_ns: end.map_or(0, |end| end.ended_ns),
+            output,
+            errors,
         };
-        let failed = |what: &str| Err(said(&one.node, &one.command, what, &output, &errors));
-        if exit.is_none() {
-            return failed(&format!("did not end within {timeout:?}"));
-        }
-        match end {
-            Some(end) if end.code == Some(0) => Ok(Ended {
-                node: one.node.clone(),
-                command: one.command.clone(),
-                began_ns: end.began_ns,
-                ended_ns: end.ended_ns,
-                output,
-                errors,
-            }),
-            Some(end) => match (end.code, end.signal) {
-                (Some(code), _) => failed(&format!("failed (exit status {code})")),
-                (None, signal) => failed(&format!("was killed by signal {}", signal.unwrap_or(0))),
-            },
-            None => failed("could not run"),
-        }
+        let failure = match (exit, end) {
+            (None, _) => format!("did not end within {timeout:?}"),
+            (_, None) => "could not run".to_owned(),
+            (_, Some(End { code: Some(0), .. })) => return (ended, Ok(())),
+            (
+                _,
+                Some(End {
+                    code: Some(code), ..
+                }),
+            ) => format!("failed (exit status {code})"),
+            (_, Some(End { signal, .. })) => {
+                format!("was killed by signal {}", signal.unwrap_or(0))
+            }
+        };
+        let error = ended.error(&failure);
+        (ended, Err(error))
     }
 }
 

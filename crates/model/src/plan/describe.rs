@@ -128,13 +128,21 @@ fn noise_of(m: &Measurement) -> String {
 fn describe_workload(m: &Measurement) -> MeasurementInfo {
     let nodes = m.workload.iter().flat_map(|workload| &workload.on);
     let on: Vec<&str> = nodes.map(|node| node.value.as_str()).collect();
+    let from = m
+        .workload
+        .as_ref()
+        .and_then(|workload| workload.from.as_ref());
+    let client = from.map_or(String::new(), |from| format!(", asked from {}", from.value));
     let what = match m.workload.as_ref().map(|workload| &workload.task) {
-        Some(Task::Program(Program::SysbenchCpu { max_prime, threads })) => format!(
-            "sysbench cpu, primes to {max_prime}, {threads} thread{}, {} after {}",
-            if *threads == 1 { "" } else { "s" },
-            m.duration,
-            m.warmup
-        ),
+        Some(Task::Program(program)) if program.name().is_timed() => {
+            format!(
+                "{}, {} after {}",
+                describe_program(program),
+                m.duration,
+                m.warmup
+            )
+        }
+        Some(Task::Program(program)) => describe_program(program),
         Some(Task::Command(own)) => {
             let by = match &own.metric.by {
                 Extract::Regex(regex) => format!("/{regex}/"),
@@ -148,10 +156,62 @@ fn describe_workload(m: &Measurement) -> MeasurementInfo {
         name: m.name.value.clone(),
         probe: m.probe.to_string(),
         description: format!(
-            "{what}, at the same time in {}{}",
+            "{what}, at the same time in {}{client}{}",
             on.join(", "),
             noise_of(m)
         ),
         latency: None,
+    }
+}
+
+fn describe_program(program: &Program) -> String {
+    let many =
+        |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    match program {
+        Program::SysbenchCpu(p) => {
+            let threads = many(p.threads, "thread");
+            format!("sysbench cpu, primes to {}, {threads}", p.max_prime)
+        }
+        Program::Xz(p) => {
+            let threads = p
+                .threads
+                .map_or("a thread per CPU".to_owned(), |n| many(n, "thread"));
+            format!("xz -{} of {} text, {threads}", p.level, p.size)
+        }
+        Program::Redis(p) => format!(
+            "redis, SET and GET of {} over {}, {} at once in each, {}",
+            p.value_size,
+            many(p.connections, "connection"),
+            p.pipeline,
+            many(p.keys, "key")
+        ),
+        Program::Fio(p) => format!(
+            "fio {} of {} in a file of {} in {}, {} by {}{}",
+            p.rw,
+            p.block_size,
+            p.size,
+            p.directory,
+            many(p.depth, "request"),
+            p.engine,
+            if p.direct {
+                ", direct"
+            } else {
+                ", through the page cache"
+            }
+        ),
+        Program::Oltp(p) => format!(
+            "sysbench oltp_read_write on MariaDB in {}, {}, {} of {} rows",
+            p.directory.as_deref().unwrap_or("memory"),
+            many(p.threads, "thread"),
+            many(p.tables, "table"),
+            p.table_size
+        ),
+        Program::Hpcc(p) => {
+            format!(
+                "HPC Challenge, N {}, {}",
+                p.n,
+                many(p.processes, "MPI rank")
+            )
+        }
     }
 }

@@ -17,6 +17,7 @@ mod place;
 mod planner;
 mod resolve;
 mod run;
+mod workload;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
 pub use describe::describe;

@@ -11,6 +11,7 @@ use super::link::{LinkPlan, Medium};
 use super::node::NodePlan;
 use super::place::Profiles;
 use super::planner::plan_with;
+use super::workload::check_workload;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
 use crate::kinds::Carrier;
@@ -19,7 +20,6 @@ use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
     Acceleration, Act, Ends, FactorSpec, Gathered, Measurement, Noise, Probe, Protocol, Study,
-    Task, Workload,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -270,31 +270,6 @@ fn check_move(
             "and no link has hosts to move between",
             "`type: overlay` with a `carrier` gives each node of the link a host",
         );
-    }
-}
-
-/// The program is there, where a node has the host's own files; what is in an image is seen when it starts.
-fn check_workload(
-    m: &Measurement,
-    workload: &Workload,
-    plan: &Plan,
-    facts: &Facts,
-    errors: &mut Diagnostics,
-) {
-    let Task::Program(program) = &workload.task else {
-        return;
-    };
-    let (tool, package) = program.name().tool();
-    let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
-    let of_the_host = |name: &&&str| plan.node(name).is_some_and(|n| n.body.has_files_of_host());
-    let on = workload.nodes(&names);
-    let needs = on.iter().find(of_the_host);
-    if let Some(node) = needs.filter(|_| facts.lacks_tool(tool)) {
-        let message = format!(
-            "measurement `{}` runs {tool} in node `{node}`, and it is not installed on the host",
-            *m.name
-        );
-        errors.add(m.name.at, message, format!("apt-get install {package}"));
     }
 }
 

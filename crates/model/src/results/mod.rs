@@ -45,4 +45,4 @@ pub use trial::{
     ActionKind, ActionRecord, Check, ClockMap, Copied, Counters, Floor, Held, Hop, NodeRecord,
     NodeStart, Ruler, StreamResult, Trace, Trial, TrialOutcome, WatchedCpu,
 };
-pub use workload::{Figure, NodeMemory, NodeWorkload, WorkloadResult};
+pub use workload::{Client, Figure, NodeMemory, NodeWorkload, WorkloadResult};

@@ -50,6 +50,24 @@ pub struct NodeWorkload {
     /// The program's standard output and standard error, relative to the run directory.
     pub output: String,
     pub errors: String,
+    /// The node that ran it, where that is another one: a client, whose server is in `node`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Client>,
+    /// The server's standard output and standard error, relative to the run directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<[String; 2]>,
+    /// The file system that its files are on, and whether that is in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_on: Option<String>,
+}
+
+/// A client in another node than its server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Client {
+    pub node: String,
+    /// CPU time of its node's cgroup while it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
 }
 
 /// Two readings of a node's memory, with its program waiting to begin. They differ: pages that several nodes share

@@ -212,6 +212,7 @@ impl Written {
         let is_workload = probe.is_some_and(|probe| probe.value == Probe::Workload);
         let end = |key, o: &mut Object<'_>, errors: &mut Diagnostics| {
             if is_workload {
+                // The reader of workloads reads `from`.
                 o.take(key);
                 return None;
             }

@@ -8,7 +8,6 @@ use crate::diagnostic::Diagnostics;
 const NETWORK: &[Probe] = &[Probe::Rr, Probe::Packets, Probe::Stream, Probe::Forward];
 
 const PROBE_ONLY: &[(&str, &[Probe])] = &[
-    ("from", NETWORK),
     ("to", NETWORK),
     ("protocol", NETWORK),
     ("ip", NETWORK),

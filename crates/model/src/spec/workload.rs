@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::probe::Probe;
-use super::reader::{Object, read, read_words, words};
+use super::program::{Program, read_program};
+use super::reader::{Object, read_words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::units::Nanos;
@@ -16,6 +17,8 @@ use crate::words::vocabulary;
 pub struct Workload {
     /// The nodes that it runs in, as written: a counted node stands for all of its nodes.
     pub on: Vec<Spanned<String>>,
+    /// The node that asks, of a program with a server; the server's own without one.
+    pub from: Option<Spanned<String>>,
     pub task: Task,
     /// Longest time from its begin to its end.
     pub timeout: Nanos,
@@ -25,36 +28,6 @@ pub struct Workload {
 pub enum Task {
     Program(Program),
     Command(OwnCommand),
-}
-
-/// A program that latlab knows how to call, to read and to check.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Program {
-    /// Prime numbers by trial division, one thread's rate and the time of each event.
-    SysbenchCpu { max_prime: u32, threads: u32 },
-}
-
-impl Program {
-    pub fn name(self) -> ProgramName {
-        match self {
-            Program::SysbenchCpu { .. } => ProgramName::SysbenchCpu,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgramName {
-    SysbenchCpu,
-}
-words!(ProgramName, "a built-in program", { "sysbench-cpu" => SysbenchCpu });
-
-impl ProgramName {
-    /// The file that runs, and the package that has it.
-    pub fn tool(self) -> (&'static str, &'static str) {
-        match self {
-            ProgramName::SysbenchCpu => ("sysbench", "sysbench"),
-        }
-    }
 }
 
 /// A command of the user's own.
@@ -93,8 +66,6 @@ read_words!(Better, "a direction", "higher");
 /// Beyond the time that a program is asked to run for.
 const GRACE: Nanos = Nanos(60_000_000_000);
 const TIMEOUTS: RangeInclusive<Nanos> = Nanos(100_000_000)..=Nanos(7_200_000_000_000);
-const PRIMES: RangeInclusive<u32> = 3..=10_000_000;
-const THREADS: RangeInclusive<u32> = 1..=1024;
 /// A unit stands in tables.
 const MAX_UNIT: usize = 16;
 
@@ -114,6 +85,7 @@ pub(super) fn read_keys(
     if !is_workload {
         return None;
     }
+    let from = o.get::<String>("from", errors);
     if on.is_empty() {
         let hint = "add `on:` with a node, a list of nodes, or the name of a node with `count`";
         errors.add(o.at, format!("{} runs in no node", o.what), hint);
@@ -128,7 +100,11 @@ pub(super) fn read_keys(
                 let message = format!("`metric` of {} belongs to a `command`", o.what);
                 errors.add(at, message, "remove it: the program has figures of its own");
             }
-            Task::Program(read_program(program, o, errors)?)
+            let program = read_program(program, o, errors)?;
+            if !program.name().is_timed() {
+                refuse_times(o, "the program takes the time that it takes", errors);
+            }
+            Task::Program(program)
         }
         (None, Some(command)) => {
             refuse_times(o, "its command takes the time that it takes", errors);
@@ -150,14 +126,28 @@ pub(super) fn read_keys(
         }
     };
     let asked = match &task {
-        Task::Program(_) => duration.0,
-        Task::Command(_) => 0,
+        Task::Program(program) if program.name().is_timed() => duration.0,
+        _ => 0,
     };
+    if let Some(from) = &from {
+        check_from(from, &task, &o.what, errors);
+    }
     Some(Workload {
         on,
+        from,
         timeout: timeout.map_or(Nanos(GRACE.0 + asked), |t| t.value),
         task,
     })
+}
+
+/// A client in another node is one of a program that has a server.
+fn check_from(from: &Spanned<String>, task: &Task, of: &str, errors: &mut Diagnostics) {
+    let has_server = |program: &Program| program.name().has_server();
+    if !matches!(task, Task::Program(program) if has_server(program)) {
+        let message = format!("`from` of {of} belongs to a program with a server");
+        let hint = "remove it, or use `program: redis` or `program: oltp`";
+        errors.add(from.at, message, hint);
+    }
 }
 
 fn refuse_times(o: &Object<'_>, why: &str, errors: &mut Diagnostics) {
@@ -167,56 +157,6 @@ fn refuse_times(o: &Object<'_>, why: &str, errors: &mut Diagnostics) {
             errors.add(at, message, "remove it; `timeout` ends one that hangs");
         }
     }
-}
-
-/// A word, or a mapping of its name and parameters.
-fn read_program(yaml: &Yaml, of: &Object<'_>, errors: &mut Diagnostics) -> Option<Program> {
-    let what = format!("`program` of {}", of.what);
-    let bare = Yaml {
-        at: yaml.at,
-        value: Value::Map(Vec::new()),
-    };
-    let (mut o, name) = if yaml.scalar().is_some() {
-        let name = read::<ProgramName>(yaml, &what, errors);
-        (Object::new(&bare, what, errors), name)
-    } else {
-        let mut o = Object::new(yaml, what, errors);
-        let named = o.require("name", errors).is_some();
-        let name = named.then(|| o.get::<ProgramName>("name", errors));
-        if !named {
-            let missing = format!("{} has no `name`", o.what);
-            errors.add(o.at, missing, hint_one_of("", ProgramName::WORDS));
-        }
-        (o, name.flatten())
-    };
-    // Parameters are those of a program.
-    let name = name?;
-    let program = match name.value {
-        ProgramName::SysbenchCpu => Program::SysbenchCpu {
-            max_prime: number(&mut o, "max_prime", 10_000, &PRIMES, errors),
-            threads: number(&mut o, "threads", 1, &THREADS, errors),
-        },
-    };
-    o.finish(errors);
-    Some(program)
-}
-
-fn number(
-    o: &mut Object<'_>,
-    key: &'static str,
-    default: u32,
-    range: &RangeInclusive<u32>,
-    errors: &mut Diagnostics,
-) -> u32 {
-    let Some(given) = o.get::<u32>(key, errors) else {
-        return default;
-    };
-    if !range.contains(&given.value) {
-        let message = format!("`{key}` of {} is {}", o.what, given.value);
-        let hint = format!("from {} to {}", range.start(), range.end());
-        errors.add(given.at, message, hint);
-    }
-    given.value
 }
 
 /// A list of words, or a line for a shell.
@@ -352,7 +292,50 @@ impl Workload {
             }
             seen.extend(found);
         }
+        if let Some(from) = &self.from {
+            refuse_client(of, from, &seen, names, errors);
+        }
     }
+
+    /// The program, if it is a built-in one.
+    pub fn program(&self) -> Option<&Program> {
+        match &self.task {
+            Task::Program(program) => Some(program),
+            Task::Command(_) => None,
+        }
+    }
+}
+
+/// The client is in one node, the server in another one.
+fn refuse_client(
+    of: &str,
+    from: &Spanned<String>,
+    on: &[&str],
+    names: &[&str],
+    errors: &mut Diagnostics,
+) {
+    let node = shown(&from.value);
+    let (message, hint) = if !names.contains(&from.value.as_str()) {
+        (
+            format!(
+                "`from` of measurement `{of}` names node `{node}`, which the lab does not have"
+            ),
+            hint_one_of(from, names),
+        )
+    } else if on.contains(&from.value.as_str()) {
+        (
+            format!("measurement `{of}` has its server in `{node}`, and its client too"),
+            "remove `from`: without it the client is in the server's own node".to_owned(),
+        )
+    } else if on.len() > 1 {
+        (
+            format!("measurement `{of}` has {} servers for one client", on.len()),
+            "name one node with `on`, or remove `from`".to_owned(),
+        )
+    } else {
+        return;
+    };
+    errors.add(from.at, message, hint);
 }
 
 fn refuse_twice(of: &str, node: &str, at: Mark, errors: &mut Diagnostics) {

@@ -77,6 +77,11 @@ fn cost(workload: &WorkloadResult) -> Vec<Quantity> {
     let number = |value: Option<u64>| value.map(|value| value as f64);
     let spread = (nodes.len() > 1).then_some(workload.begin_spread_ns as f64);
     let used = middle(nodes.iter().map(|node| number(node.cpu_ns)));
+    let client = middle(
+        nodes
+            .iter()
+            .map(|node| number(node.client.as_ref()?.cpu_ns)),
+    );
     let machine = number(workload.machine_cpu_ns);
     let lost = workload.available_lost_bytes;
     let lost = lost.map(|bytes| bytes as f64 / nodes.len().max(1) as f64);
@@ -85,6 +90,7 @@ fn cost(workload: &WorkloadResult) -> Vec<Quantity> {
     let all = [
         quantity("begin-spread", "Spread of begins", time, spread),
         quantity("cpu-per-node", "CPU time, per node", time, used),
+        quantity("cpu-client", "CPU time, client's node", time, client),
         quantity("cpu-machine", "CPU time, machine", time, machine),
         quantity("memory-host", "Memory per node, host's loss", memory, lost),
         quantity("memory-pss", "Memory per node, PSS", memory, pss),

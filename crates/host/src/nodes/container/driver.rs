@@ -14,7 +14,9 @@ use super::start;
 use crate::borrowed::{Borrowed, Tool};
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
-use crate::nodes::driver::{Driver, Moved, Node, Prepared, Saved, Start, Switch, Target};
+use crate::nodes::driver::{
+    Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, Start, Switch, Target,
+};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{After, Command, Detached, Error, Session};
 use crate::sys::devices::Device;
@@ -49,6 +51,10 @@ impl Driver for ContainerPlan {
 
     fn agent(&self, _agent: &Path) -> String {
         AGENT_INSIDE.to_owned()
+    }
+
+    fn scratch(&self, _dir: &Path) -> String {
+        SCRATCH_INSIDE.to_owned()
     }
 
     fn borrows(&self) -> Option<Tool> {

@@ -16,7 +16,7 @@ use super::guest::Vm;
 use super::snapshot;
 use super::start::PreparedVm;
 use super::template;
-use crate::nodes::driver::{Driver, Node, Prepared, Saved};
+use crate::nodes::driver::{Driver, Node, Prepared, SCRATCH_INSIDE, Saved};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{After, Command, Error, Session};
 
@@ -58,6 +58,15 @@ impl Driver for VmPlan {
 
     fn agent(&self, _agent: &Path) -> String {
         AGENT_INSIDE.to_owned()
+    }
+
+    /// The guest's first process runs from files that its root has taken the place of.
+    fn agent_file(&self, _agent: &Path) -> String {
+        "/proc/1/exe".to_owned()
+    }
+
+    fn scratch(&self, _dir: &Path) -> String {
+        SCRATCH_INSIDE.to_owned()
     }
 
     fn health(&self, node: &Node<'_>) -> Result<(), Error> {

@@ -1,30 +1,61 @@
 //! The programs that latlab knows, one file each, and commands of the user's own.
 
+mod fio;
+mod hpcc;
+mod oltp;
 mod own;
+mod redis;
 mod sysbench_cpu;
 mod work;
+mod xz;
 
 use latlab_model::spec::{Measurement, Program, Task, Workload};
 
 pub(crate) use work::Work;
+pub(super) use work::{Evidence, Files, Place};
+
+/// The times that programs are given.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    duration_ns: u64,
+    /// 0 for none.
+    warmup_ns: u64,
+}
+
+impl Times {
+    /// Some programs take whole seconds.
+    fn seconds(self) -> u64 {
+        self.duration_ns.div_ceil(NS_PER_S).max(1)
+    }
+
+    fn warmup_seconds(self) -> u64 {
+        self.warmup_ns.div_ceil(NS_PER_S)
+    }
+}
 
 pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work> {
-    match &workload.task {
-        Task::Command(own) => Box::new(own::Own(own.clone())),
-        Task::Program(Program::SysbenchCpu { max_prime, threads }) => {
-            Box::new(sysbench_cpu::SysbenchCpu {
-                max_prime: *max_prime,
-                threads: *threads,
-                seconds: seconds(measurement.duration.0),
-                warmup_seconds: measurement.warmup.0.div_ceil(NS_PER_S),
-            })
-        }
+    let times = Times {
+        duration_ns: measurement.duration.0,
+        warmup_ns: measurement.warmup.0,
+    };
+    let program = match &workload.task {
+        Task::Command(own) => return Box::new(own::Own(own.clone())),
+        Task::Program(program) => program.clone(),
+    };
+    match program {
+        Program::SysbenchCpu(asked) => Box::new(sysbench_cpu::SysbenchCpu {
+            max_prime: asked.max_prime,
+            threads: asked.threads,
+            seconds: times.seconds(),
+            warmup_seconds: times.warmup_seconds(),
+        }),
+        Program::Xz(asked) => Box::new(xz::Xz { asked, times }),
+        Program::Redis(asked) => Box::new(redis::Redis { asked, times }),
+        Program::Fio(asked) => Box::new(fio::Fio { asked, times }),
+        Program::Oltp(asked) => Box::new(oltp::Oltp { asked, times }),
+        Program::Hpcc(asked) => Box::new(hpcc::Hpcc { asked }),
     }
 }
 
 const NS_PER_S: u64 = 1_000_000_000;
-
-/// Programs take whole seconds.
-fn seconds(ns: u64) -> u64 {
-    ns.div_ceil(NS_PER_S).max(1)
-}
+const NS_PER_MS: f64 = 1e6;

@@ -3,15 +3,19 @@
 use latlab_model::results::Figure;
 use latlab_model::spec::{Better, OwnCommand};
 
-use super::work::{Work, figure};
+use super::work::{Evidence, Place, Work, figure};
 use crate::workload::figure::of_metric;
 use crate::workload::node::Ended;
 
 pub(super) struct Own(pub OwnCommand);
 
 impl Work for Own {
-    fn command(&self) -> Vec<String> {
-        self.0.argv.clone()
+    fn name(&self) -> &str {
+        "command"
+    }
+
+    fn command(&self, _at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
+        Ok(self.0.argv.clone())
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -20,7 +24,7 @@ impl Work for Own {
         vec![figure("metric", "Metric", &metric.unit, is_higher)]
     }
 
-    fn read(&self, ended: &Ended) -> Result<Vec<f64>, String> {
+    fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
         Ok(vec![of_metric(&self.0.metric, &ended.text())?])
     }
 }

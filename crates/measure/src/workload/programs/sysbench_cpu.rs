@@ -2,7 +2,7 @@
 
 use latlab_model::results::Figure;
 
-use super::work::{Work, figure};
+use super::work::{Evidence, Place, Work, figure, shell};
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
@@ -41,17 +41,21 @@ impl SysbenchCpu {
 }
 
 impl Work for SysbenchCpu {
+    fn name(&self) -> &str {
+        "sysbench-cpu"
+    }
+
     /// A guest reads the program from the host's files, and an emulator translates it, the first time.
-    fn preparation(&self) -> Vec<String> {
+    fn preparation(&self, _at: &Place) -> Vec<String> {
         let mut line = "sysbench --version".to_string();
         if self.warmup_seconds > 0 {
             line += &format!(" && {}", self.words(self.warmup_seconds).join(" "));
         }
-        ["/bin/sh".to_string(), "-c".to_string(), line].to_vec()
+        shell(&line)
     }
 
-    fn command(&self) -> Vec<String> {
-        self.words(self.seconds)
+    fn command(&self, _at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
+        Ok(self.words(self.seconds))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -65,7 +69,7 @@ impl Work for SysbenchCpu {
         ]
     }
 
-    fn read(&self, ended: &Ended) -> Result<Vec<f64>, String> {
+    fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
         let of = |regex: &str| of_regex(regex, &text);
         for (name, regex, asked) in [
@@ -97,7 +101,7 @@ impl Work for SysbenchCpu {
         ])
     }
 
-    fn version(&self, prepared: &str) -> Option<String> {
+    fn version(&self, prepared: &str, _output: &str) -> Option<String> {
         let line = prepared.lines().next()?;
         line.strip_prefix("sysbench ").map(|v| v.trim().to_string())
     }
@@ -146,10 +150,7 @@ Threads fairness:
             seconds,
             warmup_seconds: 1,
         };
-        work.read(&Ended {
-            output: text.as_bytes().to_vec(),
-            ..Ended::default()
-        })
+        work.read(&Ended::saying(text), &Evidence::default())
     }
 
     #[test]

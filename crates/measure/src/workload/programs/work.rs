@@ -6,25 +6,86 @@ use crate::workload::node::Ended;
 
 /// A program in each node, and how its output is read.
 pub(crate) trait Work {
+    /// For messages.
+    fn name(&self) -> &str;
+
+    /// Where it has its files.
+    fn files(&self) -> Files {
+        Files::None
+    }
+
+    /// The server that it is a client of, in the node of the measurement.
+    fn server(&self, _at: &Place) -> Option<Server> {
+        None
+    }
+
     /// A command in each node beforehand: it tells the version, and warms up. Empty for none.
-    fn preparation(&self) -> Vec<String> {
+    fn preparation(&self, _at: &Place) -> Vec<String> {
         Vec::new()
     }
 
-    /// The program and its arguments.
-    fn command(&self) -> Vec<String>;
+    /// The program and its arguments. `prepared` is what the preparation wrote; the error says what is wrong with it.
+    fn command(&self, at: &Place, prepared: &str) -> Result<Vec<String>, String>;
+
+    /// A command behind it that shows what it did, as evidence for [`Work::read`]. Empty for none.
+    fn check(&self, _at: &Place) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The meaning of its values; the first is the metric.
     fn figures(&self) -> Vec<Figure>;
 
     /// The values, once it is certain that it did what it was asked for. The error says, of the program, what it did
     /// instead.
-    fn read(&self, ended: &Ended) -> Result<Vec<f64>, String>;
+    fn read(&self, ended: &Ended, evidence: &Evidence) -> Result<Vec<f64>, String>;
 
-    /// The program's version in the output of the preparation.
-    fn version(&self, _prepared: &str) -> Option<String> {
+    /// The program's version in the output of the preparation, or in its own.
+    fn version(&self, _prepared: &str, _output: &str) -> Option<String> {
         None
     }
+}
+
+/// A node as its program finds it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    /// Path of the agent.
+    pub agent: String,
+    /// The program's own directory, empty before; none without files.
+    pub directory: String,
+    /// The server's address for the client.
+    pub server: String,
+    /// The address that the server listens at.
+    pub listen: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Files {
+    None,
+    /// In memory, in every kind of node: what is measured is no disk.
+    Memory,
+    /// Below a directory of the user's.
+    In {
+        directory: String,
+        storage: bool,
+    },
+}
+
+/// A program that runs in the background for as long as its clients need it.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// For messages.
+    pub name: &'static str,
+    pub argv: Vec<String>,
+    /// A command of the client's node that succeeds once the server answers.
+    pub ready: Vec<String>,
+}
+
+/// What else is known of a program's run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Evidence {
+    pub prepared: String,
+    /// The output of [`Work::check`].
+    pub checked: String,
 }
 
 pub(super) fn figure(name: &str, title: &str, unit: &str, higher_is_better: bool) -> Figure {
@@ -34,4 +95,13 @@ pub(super) fn figure(name: &str, title: &str, unit: &str, higher_is_better: bool
         unit: unit.into(),
         higher_is_better,
     }
+}
+
+/// A line for the node's shell.
+pub(super) fn shell(line: &str) -> Vec<String> {
+    ["/bin/sh", "-c", line].map(String::from).to_vec()
+}
+
+pub(super) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }

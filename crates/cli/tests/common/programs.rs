@@ -1,0 +1,80 @@
+//! The built-in programs, of sizes for tests, and what any of them must leave.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use latlab_model::results::{NodeWorkload, WorkloadResult};
+use latlab_samples::RunDir;
+
+use super::namespaces;
+use super::study::{read, trial_of};
+
+/// A directory on a disk, which is removed in the end: those of tests are in memory.
+pub struct Disk(pub PathBuf);
+
+impl Disk {
+    pub fn new() -> Disk {
+        let path = PathBuf::from(format!("/var/tmp/latlab-programs-{}", namespaces::id()));
+        fs::create_dir_all(&path).unwrap();
+        Disk(path)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// The smallest of each: what is asked is whether they run, and whether what they say is read.
+pub fn measurements(on: &str, disk: &Path) -> String {
+    let programs = [
+        ("xz", "{name: xz, size: 256KiB, threads: all}", "300ms"),
+        ("redis", "{name: redis, connections: 5, keys: 100}", "300ms"),
+        ("oltp", "{name: oltp, threads: 2, table_size: 100}", "1s"),
+    ];
+    let mut all = String::new();
+    for (name, program, duration) in programs {
+        all += &format!(
+            "  - {{name: {name}, probe: workload, on: {on}, program: {program}, duration: {duration}, warmup: 0s}}\n"
+        );
+    }
+    let disk = disk.display();
+    all += &format!(
+        "  - {{name: fio, probe: workload, on: {on}, duration: 1s, warmup: 0s, program: \
+         {{name: fio, rw: randrw, size: 1MiB, depth: 4, direct: false, engine: psync, directory: {disk}}}}}\n"
+    );
+    all + &format!(
+        "  - {{name: hpcc, probe: workload, on: {on}, program: {{name: hpcc, n: 100, processes: 2}}}}\n"
+    )
+}
+
+/// The result of a program: as many figures as it has, all of them numbers, with its version and outputs.
+#[track_caller]
+pub fn result_of(run: &RunDir, measurement: &str) -> WorkloadResult {
+    let trial = trial_of(run, measurement);
+    let result = trial
+        .workload
+        .unwrap_or_else(|| panic!("{measurement}: {:?}", trial.outcome));
+    assert!(result.version.is_some(), "{measurement}: {result:#?}");
+    for node in &result.nodes {
+        assert_eq!(
+            node.values.len(),
+            result.figures.len(),
+            "{measurement}: {node:#?}"
+        );
+        assert!(node.values[0] > 0.0, "{measurement}: {node:#?}");
+        assert!(
+            !read(run, &node.output).is_empty(),
+            "{measurement}: {node:#?}"
+        );
+        assert!(node.files_on.is_some(), "{measurement}: {node:#?}");
+    }
+    result
+}
+
+/// What the server of a node wrote.
+pub fn server_of(run: &RunDir, node: &NodeWorkload) -> String {
+    let [output, errors] = node.server.as_ref().unwrap();
+    read(run, output) + &read(run, errors)
+}

@@ -1,0 +1,140 @@
+//! Where the programs of a measurement are: their nodes, addresses and directories.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use latlab_host::lab::Lab;
+use latlab_model::spec::{Measurement, Workload};
+use latlab_wire::scratch::Medium;
+
+use super::node::{Job, run_all};
+use super::programs::{Files, Place};
+use crate::error::Error;
+use crate::measured::Kept;
+
+/// A program's node, and that of its client if it is another one.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub node: String,
+    pub client: Option<String>,
+    pub place: Place,
+}
+
+impl Site {
+    /// In the node of the measurement, where a server is.
+    pub fn job(&self, argv: Vec<String>) -> Job {
+        Job::of(&self.node, argv)
+    }
+
+    pub fn client_job(&self, argv: Vec<String>) -> Job {
+        Job::of(self.client.as_ref().unwrap_or(&self.node), argv)
+    }
+}
+
+/// The sites of a measurement, in its order. Fails when no link takes the client to the server.
+pub(super) fn all(
+    lab: &Lab,
+    measurement: &Measurement,
+    workload: &Workload,
+    files: &Files,
+) -> Result<Vec<Site>, Error> {
+    let names: Vec<&str> = lab.plan().nodes.iter().map(|n| n.name.as_str()).collect();
+    let client = workload.from.as_ref().map(|from| from.value.clone());
+    let is_ipv6 = measurement.ip == 6;
+    let site = |node: &str| {
+        let (server, listen) = match &client {
+            None => (loopback(is_ipv6), loopback(is_ipv6)),
+            Some(client) => {
+                let reach = lab.plan().reach(client, node, None, is_ipv6);
+                let reach = reach.ok_or_else(|| Error::Unreachable {
+                    from: client.clone(),
+                    to: node.to_owned(),
+                })?;
+                (reach.address, any(is_ipv6))
+            }
+        };
+        Ok(Site {
+            place: Place {
+                agent: lab.agent_file(client.as_deref().unwrap_or(node)),
+                directory: directory(lab, node, files),
+                server: server.to_string(),
+                listen: listen.to_string(),
+            },
+            node: node.to_owned(),
+            client: client.clone(),
+        })
+    };
+    workload.nodes(&names).into_iter().map(site).collect()
+}
+
+fn loopback(is_ipv6: bool) -> IpAddr {
+    match is_ipv6 {
+        true => Ipv6Addr::LOCALHOST.into(),
+        false => Ipv4Addr::LOCALHOST.into(),
+    }
+}
+
+/// From the outside of a NAT, a node has another address than its own.
+fn any(is_ipv6: bool) -> IpAddr {
+    match is_ipv6 {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The name is the lab's and the node's: native nodes share the host's directories.
+fn directory(lab: &Lab, node: &str, files: &Files) -> String {
+    match files {
+        Files::None => String::new(),
+        Files::Memory => lab.scratch(node),
+        Files::In { directory, .. } => {
+            let directory = directory.trim_end_matches('/');
+            format!("{directory}/{}", lab.scratch_name(node))
+        }
+    }
+}
+
+/// Makes a new directory for the program of every site: the file systems that they are on. Fails where files must be on
+/// a disk and are in memory.
+pub(super) fn make_directories(
+    lab: &Lab,
+    sites: &[Site],
+    files: &Files,
+    kept: &mut Kept,
+) -> Result<Vec<Option<String>>, Error> {
+    let said = run_all(lab, &scratch(lab, sites, "new"), kept)?;
+    let told = sites.iter().zip(said).map(|(site, said)| {
+        let Some(medium) = Medium::parse(&said) else {
+            return Ok(None);
+        };
+        let is_refused = matches!(files, Files::In { storage: true, .. }) && medium.is_memory;
+        if is_refused {
+            return Err(Error::InMemory {
+                node: site.node.clone(),
+                directory: site.place.directory.clone(),
+                kind: medium.kind,
+            });
+        }
+        let memory = if medium.is_memory { ", in memory" } else { "" };
+        Ok(Some(format!("{}{memory}", medium.kind)))
+    });
+    told.collect()
+}
+
+pub(super) fn remove_directories(lab: &Lab, sites: &[Site], kept: &mut Kept) -> Result<(), Error> {
+    run_all(lab, &scratch(lab, sites, "remove"), kept).map(|_| ())
+}
+
+/// A command of the agent in every site that has a directory.
+fn scratch(lab: &Lab, sites: &[Site], verb: &str) -> Vec<Job> {
+    let job = |site: &Site| {
+        let directory = &site.place.directory;
+        let argv = match directory.is_empty() {
+            true => Vec::new(),
+            false => [&lab.agent(&site.node), "scratch", verb, directory]
+                .map(str::to_owned)
+                .to_vec(),
+        };
+        site.job(argv)
+    };
+    sites.iter().map(job).collect()
+}

@@ -1,0 +1,94 @@
+//! Requirements of a workload that are seen in the plan of its lab.
+
+use std::path::Path;
+
+use super::document::Plan;
+use super::node::NodeBody;
+use crate::diagnostic::{Diagnostics, shown};
+use crate::facts::Facts;
+use crate::kinds::Bind;
+use crate::spec::{Measurement, Program, Workload};
+
+/// The program is there, where a node has the host's own files; what is in an image is seen when it starts. A client
+/// reaches its server, and a file that is to be on a disk is not in memory.
+pub(super) fn check_workload(
+    m: &Measurement,
+    workload: &Workload,
+    plan: &Plan,
+    facts: &Facts,
+    errors: &mut Diagnostics,
+) {
+    let Some(program) = workload.program() else {
+        return;
+    };
+    let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
+    let on = workload.nodes(&names);
+    let from = workload.from.as_ref();
+    let from_name = from.map(|from| from.value.as_str());
+    let of_the_host = |name: &&str| plan.node(name).is_some_and(|n| n.body.has_files_of_host());
+    let node = on.iter().copied().chain(from_name).find(of_the_host);
+    for (tool, package) in program.name().tools() {
+        if let Some(node) = node.filter(|_| facts.lacks_tool(tool)) {
+            let message = format!(
+                "measurement `{}` runs {tool} in node `{node}`, and it is not installed on the host",
+                *m.name
+            );
+            errors.add(m.name.at, message, format!("apt-get install {package}"));
+        }
+    }
+    if let (Some(from), [server]) = (from, &on[..]) {
+        if plan.reach(from, server, None, m.ip == 6).is_none() {
+            let message = format!(
+                "measurement `{}`: no link takes IPv{} from `{}` to `{server}`",
+                *m.name,
+                m.ip,
+                shown(from)
+            );
+            let hint = "join the two nodes by a link, or remove `from`";
+            errors.add(from.at, message, hint);
+        }
+    }
+    let on_host = |name: &&&str| plan.node(name).is_some_and(|node| node.kind().is_host());
+    if let Some(node) = on
+        .iter()
+        .find(on_host)
+        .filter(|_| program.name().has_server())
+    {
+        let message = format!(
+            "measurement `{}` has its server in `{node}`, which is the host itself",
+            *m.name
+        );
+        let hint = "name another node: every user of the host could reach the server";
+        errors.add(m.name.at, message, hint);
+    }
+    if let Program::Fio(fio) = program {
+        for node in &on {
+            refuse_memory(m, &fio.directory, node, plan, errors);
+        }
+    }
+}
+
+/// A guest's own files are in its memory; what it shares with the host is not.
+fn refuse_memory(
+    m: &Measurement,
+    directory: &str,
+    name: &str,
+    plan: &Plan,
+    errors: &mut Diagnostics,
+) {
+    let Some(node) = plan.node(name) else {
+        return;
+    };
+    let NodeBody::Vm(vm) = &node.body else {
+        return;
+    };
+    let is_in = |bind: &Bind| Path::new(directory).starts_with(&bind.target);
+    if !vm.root.binds.iter().any(is_in) {
+        let message = format!(
+            "measurement `{}` would measure memory: `{directory}` of VM `{name}` is in its memory",
+            *m.name
+        );
+        let hint = format!("bind a directory of the host there: `binds: [\"./data:{directory}\"]`");
+        errors.add(m.name.at, message, hint);
+    }
+}

@@ -1,0 +1,356 @@
+//! The built-in programs of `probe: workload`: their parameters, and the tools that they need.
+//!
+//! Bounds keep a study from being refused in its tenth minute; what a machine can bear is seen there.
+
+use std::ops::RangeInclusive;
+
+use super::reader::{FromYaml, Object, read, words};
+use super::yaml::{Value, Yaml};
+use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
+use crate::units::Bytes;
+
+/// A program that latlab knows how to call, to read and to check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    SysbenchCpu(SysbenchCpu),
+    Xz(Xz),
+    Redis(Redis),
+    Fio(Fio),
+    Oltp(Oltp),
+    Hpcc(Hpcc),
+}
+
+/// Prime numbers by trial division: the rate of events and the time of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SysbenchCpu {
+    pub max_prime: u32,
+    pub threads: u32,
+}
+
+/// Compression of generated text, again and again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Xz {
+    pub size: Bytes,
+    /// Preset, 0 to 9.
+    pub level: u32,
+    /// As many as there are CPUs without one.
+    pub threads: Option<u32>,
+}
+
+/// A Redis server in memory, asked by redis-benchmark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redis {
+    pub connections: u32,
+    /// Requests that a connection sends before it waits for answers.
+    pub pipeline: u32,
+    pub value_size: Bytes,
+    /// Keys that requests choose from at random.
+    pub keys: u32,
+}
+
+/// Reads and writes of a file by fio.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fio {
+    pub rw: Access,
+    pub block_size: Bytes,
+    /// Requests in flight.
+    pub depth: u32,
+    pub size: Bytes,
+    /// Where its file is made: an absolute path in the node.
+    pub directory: String,
+    pub engine: Engine,
+    /// Past the page cache (O_DIRECT).
+    pub direct: bool,
+}
+
+/// MariaDB, asked by sysbench's mix of reads and writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Oltp {
+    pub threads: u32,
+    pub tables: u32,
+    /// Rows of each table.
+    pub table_size: u32,
+    /// Where the database is made; in memory without one.
+    pub directory: Option<String>,
+}
+
+/// HPC Challenge: Linpack, STREAM and RandomAccess of one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hpcc {
+    pub processes: u32,
+    /// Order of Linpack's matrix; the other tests take their sizes from it.
+    pub n: u32,
+}
+
+/// The pattern of fio's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+    RandRead,
+    RandWrite,
+    /// Half reads, half writes.
+    ReadWrite,
+    RandRw,
+}
+words!(Access, "a pattern of access", {
+    "read" => Read, "write" => Write, "randread" => RandRead, "randwrite" => RandWrite,
+    "readwrite" => ReadWrite, "randrw" => RandRw,
+});
+
+impl Access {
+    pub fn reads(self) -> bool {
+        !matches!(self, Access::Write | Access::RandWrite)
+    }
+
+    pub fn writes(self) -> bool {
+        !matches!(self, Access::Read | Access::RandRead)
+    }
+}
+
+/// How fio gives requests to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Libaio,
+    IoUring,
+    /// One request at a time, whatever the depth.
+    Psync,
+}
+words!(Engine, "an engine of fio", { "libaio" => Libaio, "io_uring" => IoUring, "psync" => Psync });
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramName {
+    SysbenchCpu,
+    Xz,
+    Redis,
+    Fio,
+    Oltp,
+    Hpcc,
+}
+words!(ProgramName, "a built-in program", {
+    "sysbench-cpu" => SysbenchCpu, "xz" => Xz, "redis" => Redis, "fio" => Fio, "oltp" => Oltp, "hpcc" => Hpcc,
+});
+
+impl ProgramName {
+    /// The files that run, each with the package that has it.
+    pub fn tools(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            ProgramName::SysbenchCpu => &[("sysbench", "sysbench")],
+            ProgramName::Xz => &[("xz", "xz-utils")],
+            ProgramName::Redis => &[
+                ("redis-server", "redis-server"),
+                ("redis-benchmark", "redis-tools"),
+            ],
+            ProgramName::Fio => &[("fio", "fio")],
+            ProgramName::Oltp => &[
+                ("mariadbd", "mariadb-server-core"),
+                ("mariadb", "mariadb-client-core"),
+                ("sysbench", "sysbench"),
+            ],
+            ProgramName::Hpcc => &[("hpcc", "hpcc"), ("mpirun", "openmpi-bin")],
+        }
+    }
+
+    /// Whether it is a client and a server, which may be in two nodes.
+    pub fn has_server(self) -> bool {
+        matches!(self, ProgramName::Redis | ProgramName::Oltp)
+    }
+
+    /// Whether it runs for the time that it is given, or takes the time that it takes.
+    pub fn is_timed(self) -> bool {
+        self != ProgramName::Hpcc
+    }
+}
+
+impl Program {
+    pub fn name(&self) -> ProgramName {
+        match self {
+            Program::SysbenchCpu(_) => ProgramName::SysbenchCpu,
+            Program::Xz(_) => ProgramName::Xz,
+            Program::Redis(_) => ProgramName::Redis,
+            Program::Fio(_) => ProgramName::Fio,
+            Program::Oltp(_) => ProgramName::Oltp,
+            Program::Hpcc(_) => ProgramName::Hpcc,
+        }
+    }
+
+    /// The directory of the node that its files are made in; one in memory without.
+    pub fn directory(&self) -> Option<&str> {
+        match self {
+            Program::Fio(fio) => Some(&fio.directory),
+            Program::Oltp(oltp) => oltp.directory.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+const PRIMES: RangeInclusive<u32> = 3..=10_000_000;
+const THREADS: RangeInclusive<u32> = 1..=1024;
+const LEVELS: RangeInclusive<u32> = 0..=9;
+/// The digest and the text of a node are made before it begins, within minutes.
+const TEXTS: RangeInclusive<u64> = 64 << 10..=4 << 30;
+/// The limit of files that Debian gives a process.
+const CONNECTIONS: RangeInclusive<u32> = 1..=1000;
+const PIPELINES: RangeInclusive<u32> = 1..=1000;
+const VALUES: RangeInclusive<u64> = 1..=1 << 20;
+const KEYS: RangeInclusive<u32> = 1..=100_000_000;
+/// A checksum stands in front of each block.
+const BLOCKS: RangeInclusive<u64> = 512..=16 << 20;
+const DEPTHS: RangeInclusive<u32> = 1..=4096;
+const FILES: RangeInclusive<u64> = 1 << 20..=1 << 40;
+const TABLES: RangeInclusive<u32> = 1..=100;
+const ROWS: RangeInclusive<u32> = 100..=10_000_000;
+const PROCESSES: RangeInclusive<u32> = 1..=256;
+const ORDERS: RangeInclusive<u32> = 100..=100_000;
+/// Kept over a reboot, and on a disk, by the Filesystem Hierarchy Standard.
+const DIRECTORY: &str = "/var/tmp";
+
+/// A word, or a mapping of its name and parameters.
+pub(super) fn read_program(
+    yaml: &Yaml,
+    of: &Object<'_>,
+    errors: &mut Diagnostics,
+) -> Option<Program> {
+    let what = format!("`program` of {}", of.what);
+    let bare = Yaml {
+        at: yaml.at,
+        value: Value::Map(Vec::new()),
+    };
+    let (mut o, name) = if yaml.scalar().is_some() {
+        let name = read::<ProgramName>(yaml, &what, errors);
+        (Object::new(&bare, what, errors), name)
+    } else {
+        let mut o = Object::new(yaml, what, errors);
+        let named = o.require("name", errors).is_some();
+        let name = named.then(|| o.get::<ProgramName>("name", errors));
+        if !named {
+            let missing = format!("{} has no `name`", o.what);
+            errors.add(o.at, missing, hint_one_of("", ProgramName::WORDS));
+        }
+        (o, name.flatten())
+    };
+    // Parameters are those of a program.
+    let name = name?;
+    let program = parameters(name.value, &mut o, errors);
+    o.finish(errors);
+    Some(program)
+}
+
+fn parameters(name: ProgramName, o: &mut Object<'_>, errors: &mut Diagnostics) -> Program {
+    match name {
+        ProgramName::SysbenchCpu => Program::SysbenchCpu(SysbenchCpu {
+            max_prime: number(o, "max_prime", 10_000, &PRIMES, errors),
+            threads: number(o, "threads", 1, &THREADS, errors),
+        }),
+        ProgramName::Xz => Program::Xz(Xz {
+            size: size(o, "size", 16 << 20, &TEXTS, errors),
+            level: number(o, "level", 2, &LEVELS, errors),
+            threads: threads_or_all(o, errors),
+        }),
+        ProgramName::Redis => Program::Redis(Redis {
+            connections: number(o, "connections", 50, &CONNECTIONS, errors),
+            pipeline: number(o, "pipeline", 10, &PIPELINES, errors),
+            value_size: size(o, "value_size", 50, &VALUES, errors),
+            keys: number(o, "keys", 100_000, &KEYS, errors),
+        }),
+        ProgramName::Fio => Program::Fio(fio(o, errors)),
+        ProgramName::Oltp => Program::Oltp(Oltp {
+            threads: number(o, "threads", 4, &THREADS, errors),
+            tables: number(o, "tables", 1, &TABLES, errors),
+            table_size: number(o, "table_size", 10_000, &ROWS, errors),
+            directory: directory(o, errors),
+        }),
+        ProgramName::Hpcc => Program::Hpcc(Hpcc {
+            processes: number(o, "processes", 1, &PROCESSES, errors),
+            n: number(o, "n", 1000, &ORDERS, errors),
+        }),
+    }
+}
+
+fn fio(o: &mut Object<'_>, errors: &mut Diagnostics) -> Fio {
+    let block_size = size(o, "block_size", 4 << 10, &BLOCKS, errors);
+    let fio = Fio {
+        rw: word(o, "rw", Access::RandRead, errors),
+        block_size,
+        depth: number(o, "depth", 128, &DEPTHS, errors),
+        size: size(o, "size", 256 << 20, &FILES, errors),
+        directory: directory(o, errors).unwrap_or_else(|| DIRECTORY.to_owned()),
+        engine: word(o, "engine", Engine::Libaio, errors),
+        direct: word(o, "direct", true, errors),
+    };
+    if fio.block_size.0 % 512 != 0 || fio.size.0 % fio.block_size.0.max(1) != 0 {
+        let message = format!("`size` of {} is no number of whole blocks", o.what);
+        let hint = "blocks are of whole sectors of 512 bytes, for example `block_size: 4KiB` and `size: 256MiB`";
+        errors.add(
+            o.key_at("block_size").or(o.key_at("size")).unwrap_or(o.at),
+            message,
+            hint,
+        );
+    }
+    fio
+}
+
+fn word<T: FromYaml>(
+    o: &mut Object<'_>,
+    key: &'static str,
+    default: T,
+    errors: &mut Diagnostics,
+) -> T {
+    o.get::<T>(key, errors).map_or(default, |given| given.value)
+}
+
+fn number(
+    o: &mut Object<'_>,
+    key: &'static str,
+    default: u32,
+    range: &RangeInclusive<u32>,
+    errors: &mut Diagnostics,
+) -> u32 {
+    let Some(given) = o.get::<u32>(key, errors) else {
+        return default;
+    };
+    if !range.contains(&given.value) {
+        let message = format!("`{key}` of {} is {}", o.what, given.value);
+        let hint = format!("from {} to {}", range.start(), range.end());
+        errors.add(given.at, message, hint);
+    }
+    given.value
+}
+
+fn size(
+    o: &mut Object<'_>,
+    key: &'static str,
+    default: u64,
+    range: &RangeInclusive<u64>,
+    errors: &mut Diagnostics,
+) -> Bytes {
+    let Some(given) = o.get::<Bytes>(key, errors) else {
+        return Bytes(default);
+    };
+    if !range.contains(&given.value.0) {
+        let message = format!("`{key}` of {} is {}", o.what, given.value);
+        let hint = format!("from {} to {}", Bytes(*range.start()), Bytes(*range.end()));
+        errors.add(given.at, message, hint);
+    }
+    given.value
+}
+
+/// A number of threads; `None` for `all`.
+fn threads_or_all(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<u32> {
+    let is_all = o.take("threads").and_then(Yaml::scalar) == Some("all");
+    (!is_all).then(|| number(o, "threads", 1, &THREADS, errors))
+}
+
+/// An absolute path without steps back. Shell lines have it in single quotes.
+fn directory(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<String> {
+    let given: Spanned<String> = o.get("directory", errors)?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+    let steps_back = given.split('/').any(|step| step == "..");
+    if !given.starts_with('/') || steps_back || !given.chars().all(is_plain) {
+        let message = format!("`directory` of {} is `{}`", o.what, shown(&given));
+        let hint =
+            "an absolute path in the node of letters, digits and `._-+@`, such as `/var/tmp`";
+        errors.add(given.at, message, hint);
+    }
+    Some(given.value)
+}
