@@ -151,7 +151,7 @@ fn a_program_that_fails_is_named_with_its_node_and_last_words() {
                     assert!(line.contains(word), "{word}: {line}");
                 }
             }
-            // What a failed program wrote is kept, and that of the others.
+            // The output of a failed program is kept, and that of the others.
             let number = trial_of(&run, "fails").trial;
             for node in ["a", "b-1", "b-2"] {
                 let output = read(&run, &format!("trials/{number:04}/{node}.out"));

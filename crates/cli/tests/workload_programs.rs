@@ -117,7 +117,10 @@ fn a_spoilt_text_a_killed_server_and_a_full_disk_are_no_numbers() {
                 ),
                 (
                     "disk",
-                    &["node `full`: `mariadbd` ended by itself", "No space left"],
+                    &[
+                        "node `full`: `mariadbd` ended by itself",
+                        "failed with error 28",
+                    ],
                 ),
                 ("memory", &["node `full`: `/small/", "is in memory (tmpfs)"]),
             ] {

@@ -31,7 +31,7 @@ pub enum Error {
         directory: String,
         kind: String,
     },
-    /// What its programs wrote is kept all the same.
+    /// The outputs of its programs are kept all the same.
     #[error("{source}")]
     Workload { source: Box<Error>, kept: Kept },
     /// A reader of studies makes no such measurement.
@@ -85,7 +85,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the programs of a failed workload wrote.
+    /// The outputs of a failed workload's programs.
     pub(crate) fn take_kept(&mut self) -> Kept {
         match self {
             Error::Workload { kept, .. } => std::mem::take(kept),

@@ -128,7 +128,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Of that many bytes of the text.
+    /// The digest of that many bytes of the text.
     pub fn of_text(bytes: u64) -> Digest {
         let mut digest = Digest::default();
         // Nothing can fail in memory.
@@ -136,7 +136,7 @@ impl Digest {
         digest
     }
 
-    /// Of all that comes. Fails when it cannot be read.
+    /// The digest of all that comes. Fails when it cannot be read.
     pub fn of(input: &mut impl Read) -> io::Result<Digest> {
         let mut digest = Digest::default();
         io::copy(input, &mut digest)?;

@@ -7,7 +7,7 @@ const SCRATCH: &str = "latlab-scratch";
 /// The first word of the line of each run.
 const RUN: &str = "latlab-run";
 
-/// What holds a directory.
+/// The file system that holds a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Medium {
     /// The file system, as mount(8) names it.
@@ -23,7 +23,7 @@ impl fmt::Display for Medium {
 }
 
 impl Medium {
-    /// Of the output of `scratch new`.
+    /// Reads the output of `scratch new`.
     pub fn parse(text: &str) -> Option<Medium> {
         let line = text.lines().next_back()?;
         let mut words = line.strip_prefix(SCRATCH)?.split_whitespace();

@@ -73,7 +73,7 @@ pub fn result_of(run: &RunDir, measurement: &str) -> WorkloadResult {
     result
 }
 
-/// What the server of a node wrote.
+/// The output of a node's server.
 pub fn server_of(run: &RunDir, node: &NodeWorkload) -> String {
     let [output, errors] = node.server.as_ref().unwrap();
     read(run, output) + &read(run, errors)

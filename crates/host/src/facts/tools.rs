@@ -57,7 +57,7 @@ const QEMU: Tool = if cfg!(target_arch = "aarch64") {
     tool("qemu-system-x86_64", "qemu-system-x86", "no vm nodes")
 };
 
-/// Of a program that does not tell its version.
+/// A program that does not tell its version.
 const UNASKED: &str = "";
 
 pub const TOOLS: &[Tool] = &[

@@ -191,7 +191,7 @@ impl Before {
         }
     }
 
-    /// What was used until all had ended; the values of programs are not known yet.
+    /// The use of the machine until all had ended; the values of programs are not known yet.
     fn result(
         &self,
         sites: &[Site],

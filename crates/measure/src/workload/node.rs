@@ -65,7 +65,10 @@ fn said(node: &str, command: &str, what: &str, output: &[u8], errors: &[u8]) -> 
     let is_said = |text: &&[u8]| !text.trim_ascii().is_empty();
     let text = [errors, output].into_iter().find(is_said);
     let tail = text.map_or("it wrote nothing".to_string(), |text| {
-        format!("the end of its output: {}", tail(text))
+        let tail = tail(text);
+        let first = first_error(text).filter(|line| !tail.contains(line.as_str()));
+        let first = first.map_or(String::new(), |line| format!("its first error: {line}; "));
+        format!("{first}the end of its output: {tail}")
     });
     Error::Program {
         node: node.into(),
@@ -73,6 +76,17 @@ fn said(node: &str, command: &str, what: &str, output: &[u8], errors: &[u8]) -> 
         what: what.into(),
         tail,
     }
+}
+
+/// The first line that tells of an error: others often follow from it.
+fn first_error(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let tells = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        line.contains("error") || line.contains("fatal")
+    };
+    let line = text.lines().find(tells)?;
+    Some(line.trim().chars().take(TAIL).collect())
 }
 
 /// The last lines in one.
@@ -206,7 +220,7 @@ impl Job {
         }
     }
 
-    /// It wrote something else than it should.
+    /// The job wrote something else than it should.
     pub fn error(&self, what: &str, output: &str) -> Error {
         said(&self.node, &self.shown, what, output.as_bytes(), b"")
     }
@@ -435,6 +449,13 @@ mod tests {
         assert_eq!(
             text,
             "node `a`: `x --y` failed (exit status 3); the end of its output: one | two"
+        );
+        let words = "[ERROR] no space\n".to_owned() + &"so it ends\n".repeat(100);
+        let first = said("a", "x", "failed", b"", words.as_bytes());
+        assert!(
+            first
+                .to_string()
+                .contains("; its first error: [ERROR] no space; the end of its output: …")
         );
         let long = tail("é".repeat(1000).as_bytes());
         assert_eq!(long.chars().count(), TAIL + 1);

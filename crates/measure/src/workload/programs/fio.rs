@@ -7,7 +7,7 @@ use latlab_model::results::Figure;
 use latlab_model::spec::Fio as Asked;
 use serde_json::Value;
 
-use super::Times;
+use super::times::Times;
 use super::work::{Evidence, Files, Place, Work, figure, shell, words};
 use crate::workload::node::Ended;
 

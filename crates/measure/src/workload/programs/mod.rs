@@ -6,32 +6,15 @@ mod oltp;
 mod own;
 mod redis;
 mod sysbench_cpu;
+mod times;
 mod work;
 mod xz;
 
 use latlab_model::spec::{Measurement, Program, Task, Workload};
 
+use times::Times;
 pub(crate) use work::Work;
 pub(super) use work::{Evidence, Files, Place};
-
-/// The times that programs are given.
-#[derive(Debug, Clone, Copy)]
-struct Times {
-    duration_ns: u64,
-    /// 0 for none.
-    warmup_ns: u64,
-}
-
-impl Times {
-    /// Some programs take whole seconds.
-    fn seconds(self) -> u64 {
-        self.duration_ns.div_ceil(NS_PER_S).max(1)
-    }
-
-    fn warmup_seconds(self) -> u64 {
-        self.warmup_ns.div_ceil(NS_PER_S)
-    }
-}
 
 pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work> {
     let times = Times {
@@ -56,6 +39,3 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work
         Program::Hpcc(asked) => Box::new(hpcc::Hpcc { asked }),
     }
 }
-
-const NS_PER_S: u64 = 1_000_000_000;
-const NS_PER_MS: f64 = 1e6;

@@ -3,8 +3,8 @@
 use latlab_model::results::Figure;
 use latlab_model::spec::Oltp as Asked;
 
+use super::times::{NS_PER_MS, Times};
 use super::work::{Evidence, Files, Place, Server, Work, figure, shell};
-use super::{NS_PER_MS, Times};
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 

@@ -80,7 +80,7 @@ pub(crate) struct Server {
     pub ready: Vec<String>,
 }
 
-/// What else is known of a program's run.
+/// All else that is known of a program's run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evidence {
     pub prepared: String,

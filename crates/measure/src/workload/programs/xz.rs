@@ -5,7 +5,7 @@ use latlab_model::spec::Xz as Asked;
 use latlab_wire::corpus::{Digest, MADE, TEXT};
 use latlab_wire::scratch::runs;
 
-use super::Times;
+use super::times::Times;
 use super::work::{Evidence, Files, Place, Work, figure, shell};
 use crate::workload::node::Ended;
 
