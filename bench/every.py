@@ -72,6 +72,7 @@ PARTS = [
     Part("labs", "overlay-labs --turns --rounds 5", 0.8, 2.0),
     Part("moves", "moves --rounds 5", 0.8, 1.5),
     Part("container-moves", "container-moves --rounds 5", 0.4, 0.6),
+    Part("workloads", "workloads --rounds 5 --seconds 1", 0.8, 2.0),
     Part("links", "overlay-links --rounds 3 --seconds 1", 1.0, 2.0),
     Part("real-time", "guest-latency --rounds 2 --seconds 15", 1.5, 2.0),
 ]

@@ -10,20 +10,7 @@ use latlab_wire::scratch::Medium;
 
 use crate::os;
 
-/// Magic numbers of statfs(2) (`linux/magic.h`) and the names of their file systems.
-const KINDS: [(u32, &str); 11] = [
-    (TMPFS, "tmpfs"),
-    (RAMFS, "ramfs"),
-    (OVERLAY, "overlay"),
-    (0xef53, "ext4"),
-    (0x5846_5342, "xfs"),
-    (0x9123_683e, "btrfs"),
-    (0xf2f5_2010, "f2fs"),
-    (0x2fc1_2fc1, "zfs"),
-    (0x0102_1997, "9p"),
-    (0x6573_5546, "fuse"),
-    (0x6969, "nfs"),
-];
+/// Magic numbers of statfs(2) (`linux/magic.h`). A share of 9p has that of the host's file system.
 const TMPFS: u32 = 0x0102_1994;
 const RAMFS: u32 = 0x8584_58f6;
 const OVERLAY: u32 = 0x794c_7630;
@@ -76,8 +63,6 @@ fn make(path: &Path) -> io::Result<()> {
 /// An overlay is as its upper layer is. That of a disk tells where on it a file is (FS_IOC_FIEMAP), and memory does not.
 fn medium(path: &Path) -> io::Result<Medium> {
     let magic = rustix::fs::statfs(path)?.f_type as u32;
-    let known = KINDS.iter().find(|(number, _)| *number == magic);
-    let kind = known.map_or_else(|| format!("{magic:#x}"), |(_, name)| (*name).to_owned());
     let is_memory = match magic {
         TMPFS | RAMFS => true,
         OVERLAY => {
@@ -88,5 +73,60 @@ fn medium(path: &Path) -> io::Result<Medium> {
         }
         _ => false,
     };
-    Ok(Medium { kind, is_memory })
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let kind = kind_of(&path.canonicalize()?, &mounts);
+    Ok(Medium {
+        kind: kind.unwrap_or("unknown").to_owned(),
+        is_memory,
+    })
+}
+
+/// The type of the file system that is mounted nearest above a path (proc_pid_mounts(5)); a later one covers others.
+fn kind_of<'m>(path: &Path, mounts: &'m str) -> Option<&'m str> {
+    let above = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (target, kind) = (words.next()?, words.next()?);
+        path.starts_with(target).then_some((target.len(), kind))
+    });
+    above
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_mount_holds_a_path() {
+        let mounts = "/dev/vda / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\ndata /var/tmp 9p rw 0 0\n\
+            data /var/tmp virtiofs rw 0 0\n";
+        for (path, kind) in [
+            ("/home", "ext4"),
+            ("/run/latlab", "tmpfs"),
+            ("/running", "ext4"),
+            ("/var/tmp/x", "virtiofs"),
+        ] {
+            assert_eq!(kind_of(Path::new(path), mounts), Some(kind), "{path}");
+        }
+        assert_eq!(kind_of(Path::new("/x"), ""), None);
+    }
+
+    #[test]
+    fn a_directory_is_new_each_time_and_a_link_is_not_followed() {
+        let root = std::env::temp_dir().join(format!("latlab-scratch-{}", std::process::id()));
+        fs::create_dir_all(root.join("kept")).unwrap();
+        fs::write(root.join("kept/file"), "x").unwrap();
+        let at = root.join("a/scratch");
+        let path = at.to_str().unwrap();
+        new(path).unwrap();
+        fs::write(at.join("old"), "x").unwrap();
+        new(path).unwrap();
+        assert!(fs::read_dir(&at).unwrap().next().is_none());
+        remove(path).unwrap();
+        std::os::unix::fs::symlink(root.join("kept"), &at).unwrap();
+        new(path).unwrap();
+        assert!(root.join("kept/file").exists() && at.symlink_metadata().unwrap().is_dir());
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

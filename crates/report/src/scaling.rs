@@ -18,7 +18,7 @@ pub(crate) const METRICS: &[&str] = &[
     "memory-cgroup",
 ];
 
-/// Both tables; nothing where no workload was measured.
+/// Both tables, the first where several nodes ran or a slowdown is known; nothing where no workload was measured.
 pub(crate) fn tables(summary: &Summary, look: Look) -> String {
     let cells: Vec<&Cell> = summary
         .cells
@@ -44,6 +44,7 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
         ("PSS", Align::Right),
         ("cgroup", Align::Right),
     ]);
+    let mut is_shared = false;
     for cell in cells {
         let Some(scaling) = &cell.scaling else {
             continue;
@@ -51,17 +52,21 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
         let nodes = count(u64::from(scaling.nodes));
         let slowdown = scaling.slowdown.as_ref().map_or(String::new(), times);
         let middle = |name| metric(cell, name, false);
-        shares.row(
-            vec![
-                label(summary, cell),
-                nodes.clone(),
-                slowdown,
-                middle("min-max"),
-                middle("jain"),
-                middle("begin-spread"),
-            ],
-            None,
-        );
+        // One node alone has nothing to share.
+        if scaling.nodes > 1 || scaling.slowdown.is_some() {
+            is_shared = true;
+            shares.row(
+                vec![
+                    label(summary, cell),
+                    nodes.clone(),
+                    slowdown,
+                    middle("min-max"),
+                    middle("jain"),
+                    middle("begin-spread"),
+                ],
+                None,
+            );
+        }
         costs.row(
             vec![
                 label(summary, cell),
@@ -74,7 +79,11 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    format!("\n{}\n{}", shares.render(look), costs.render(look))
+    let shares = match is_shared {
+        true => format!("\n{}", shares.render(look)),
+        false => String::new(),
+    };
+    format!("{shares}\n{}", costs.render(look))
 }
 
 /// The levels of a cell, with the measurement where there are several.
