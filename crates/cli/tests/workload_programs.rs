@@ -73,7 +73,7 @@ fn every_program_runs_natively_and_in_containers_of_both_runtimes() {
 const SPOILS: &str = "while :; do [ ! -e /dev/shm/latlab/made ] || printf '~' | \
     dd of=/dev/shm/latlab/corpus bs=1 seek=100 conv=notrunc status=none; sleep 0.05; done";
 /// The server is killed in the midst of its work.
-const KILLS: &str = "while :; do for p in /proc/[0-9]*; do case $(cat $p/comm) in redis-benchmark) sleep 1; \
+const KILLS: &str = "while :; do for p in /proc/[0-9]*; do case $(cat $p/comm) in redis-benchmark) sleep 0.2; \
     for q in /proc/[0-9]*; do [ \"$(cat $q/comm)\" != redis-server ] || kill -9 ${q#/proc/}; done;; esac; done; \
     sleep 0.05; done 2>/dev/null";
 
@@ -102,8 +102,8 @@ fn a_spoilt_text_a_killed_server_and_a_full_disk_are_no_numbers() {
                 line(SPOILS),
                 line(KILLS)
             );
-            let all = "  - {name: text, probe: workload, on: spoilt, program: {name: xz, size: 256KiB}, duration: 1s}\n  \
-                - {name: server, probe: workload, on: killed, program: redis, duration: 5s}\n  \
+            let all = "  - {name: text, probe: workload, on: spoilt, program: {name: xz, size: 256KiB}, duration: 2s}\n  \
+                - {name: server, probe: workload, on: killed, program: redis, duration: 20s}\n  \
                 - {name: disk, probe: workload, on: full, program: {name: oltp, directory: /small}, duration: 1s}\n  \
                 - {name: memory, probe: workload, on: full, program: {name: fio, directory: /small}, duration: 1s}\n";
             let (said, run) = run(bench, "spoilt", &lab, all);

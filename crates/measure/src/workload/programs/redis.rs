@@ -265,7 +265,8 @@ mod tests {
     fn a_table_is_read_by_its_heads() {
         let values = read(PREPARED, COUNTED).unwrap();
         assert_eq!(values.len(), work().figures().len());
-        assert_eq!(values[..3], [100_000.0, 100_000.0, 2_326_000.0]);
+        assert_eq!(values[0].round(), 100_000.0);
+        assert_eq!(values[1..3], [100_000.0, 2_326_000.0]);
         assert_eq!(values[9], 4_687_000.0);
         assert_eq!(work().version(PREPARED, "").as_deref(), Some("7.0.15"));
         // Half of a second for each kind.
