@@ -2,7 +2,8 @@
 //!
 //! Every node first makes ready: a server starts, a built-in program tells its version and warms up. Then the agent of
 //! each node waits with the program, and all begin at one moment, which is named on each node's own clock. What is read
-//! of the machine (memory, CPU time) is read while all wait and when all have ended; in between, this process sleeps.
+//! of the machine (memory, CPU time) is read while all wait and when all have ended; in between, this process sleeps, or
+//! looks twice a second whether servers live.
 //! Behind it, a built-in program shows evidence of what it did.
 
 mod figure;
@@ -90,7 +91,8 @@ fn serve_and_run(
             Err(error) => result = result.and(Err(error)),
         }
     }
-    let mut result = result.and_then(|()| run_clients(lab, work, sites, timeout, kept));
+    let mut result =
+        result.and_then(|()| run_clients(lab, work, sites, timeout, &mut servers, kept));
     for mut server in servers {
         let lives = server.check(kept);
         server.stop(kept);
@@ -107,6 +109,7 @@ fn run_clients(
     work: &dyn Work,
     sites: &[Site],
     timeout: Duration,
+    servers: &mut [Serving],
     kept: &mut Kept,
 ) -> Result<WorkloadResult, Error> {
     let jobs = |what: &str, of: &dyn Fn(&Place) -> Vec<String>| -> Vec<Job> {
@@ -115,7 +118,7 @@ fn run_clients(
         sites.iter().map(job).collect()
     };
     let preparations = jobs("preparation", &|at| work.preparation(at));
-    let prepared = node::run_all(lab, &preparations, kept)?;
+    let prepared = node::run_all(lab, &preparations, servers, kept)?;
     let mut commands: Vec<Job> = Vec::new();
     for ((site, said), job) in sites.iter().zip(&prepared).zip(&preparations) {
         let argv = work.command(&site.place, said);
@@ -123,11 +126,12 @@ fn run_clients(
     }
     let waiting = node::wait_in_all(lab, &commands)?;
     let before = Before::read(lab, sites);
-    let (ended, clock_error_ns) = run(lab, waiting, timeout, kept)?;
+    let (ended, clock_error_ns) = run(lab, waiting, timeout, servers, kept)?;
     let after = (busy_ns(), cpu_of(lab, sites));
     let checked = node::run_all(
         lab,
         &jobs("check", &|at| work.check(at)),
+        servers,
         &mut Kept::default(),
     )?;
     let evidence = prepared.into_iter().zip(checked);
@@ -241,6 +245,7 @@ fn run(
     lab: &Lab,
     waiting: Vec<Waiting>,
     timeout: Duration,
+    servers: &mut [Serving],
     kept: &mut Kept,
 ) -> Result<(Vec<Ended>, u64), Error> {
     let mut all = Vec::new();
@@ -259,7 +264,7 @@ fn run(
     let mut result = Ok(());
     let mut ended = Vec::new();
     for (one, offset_ns) in all {
-        let (mut one, how) = one.finish(deadline, timeout);
+        let (mut one, how) = one.finish(deadline, timeout, servers);
         kept.programs.push(Written {
             node: one.node.clone(),
             output: one.output.clone(),

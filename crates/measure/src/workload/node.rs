@@ -3,7 +3,7 @@
 //! Threads read its output to the end, so that it never blocks on a full pipe. Every wait has a timeout.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use latlab_host::lab::Lab;
@@ -22,6 +22,10 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const PREPARATION_TIMEOUT: Duration = Duration::from_secs(180);
 /// From the order to stop to the end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two looks whether a server lives.
+const SERVER_LOOK: Duration = Duration::from_millis(500);
+/// A client gets this time to say that its server has gone.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Between two questions whether a server answers.
 const READY_PAUSE: Duration = Duration::from_millis(100);
 /// Limit on what a program writes.
@@ -159,9 +163,32 @@ impl Running {
 
     /// Waits for its end until `deadline`, and stops it then: its output, its errors, and how it ended.
     fn finish(&mut self, deadline: Instant) -> (Vec<u8>, Vec<u8>, Option<Exit>) {
+        self.finish_beside(deadline, &mut [])
+    }
+
+    /// As [`Running::finish`], and no longer than these servers live: a client may wait for ever for one that died.
+    fn finish_beside(
+        &mut self,
+        deadline: Instant,
+        servers: &mut [Serving],
+    ) -> (Vec<u8>, Vec<u8>, Option<Exit>) {
         self.is_over = true;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let mut output = self.output.recv_timeout(left).ok();
+        let mut output = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let look = match servers.is_empty() {
+                true => left,
+                false => left.min(SERVER_LOOK),
+            };
+            match self.output.recv_timeout(look) {
+                Ok(text) => break Some(text),
+                Err(RecvTimeoutError::Disconnected) => break None,
+                Err(RecvTimeoutError::Timeout) if look == left => break None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if servers.iter_mut().any(Serving::has_ended) {
+                break self.output.recv_timeout(LAST_WORDS).ok();
+            }
+        };
         let is_late = output.is_none();
         // The agent's order to stop; others do not read.
         self.stdin.take();
@@ -235,7 +262,12 @@ impl Job {
 
 /// Runs all jobs at once, and waits for the end of all: what each wrote, and nothing for one without a command. What one
 /// that fails wrote is kept.
-pub(super) fn run_all(lab: &Lab, jobs: &[Job], kept: &mut Kept) -> Result<Vec<String>, Error> {
+pub(super) fn run_all(
+    lab: &Lab,
+    jobs: &[Job],
+    servers: &mut [Serving],
+    kept: &mut Kept,
+) -> Result<Vec<String>, Error> {
     let start = |job: &Job| match job.argv.is_empty() {
         true => Ok(None),
         false => Running::start(lab, &job.node, &job.argv, &job.shown).map(Some),
@@ -251,7 +283,7 @@ pub(super) fn run_all(lab: &Lab, jobs: &[Job], kept: &mut Kept) -> Result<Vec<St
             texts.push(String::new());
             continue;
         };
-        let (output, errors, exit) = one.finish(deadline);
+        let (output, errors, exit) = one.finish_beside(deadline, servers);
         let what = match exit {
             Some(exit) if exit.success() => {
                 texts.push(String::from_utf8_lossy(&output).into_owned());
@@ -272,7 +304,11 @@ pub(super) fn run_all(lab: &Lab, jobs: &[Job], kept: &mut Kept) -> Result<Vec<St
 }
 
 /// A server in the background, which its agent ends with all that it started.
-pub(super) struct Serving(Running);
+pub(super) struct Serving {
+    running: Running,
+    /// A session tells its end once.
+    has_ended: bool,
+}
 
 /// Starts a server and waits until it answers: until `ready`, in the node of its client, succeeds.
 pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Result<Serving, Error> {
@@ -282,7 +318,10 @@ pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Resul
     };
     // A time that has passed is now.
     waiting.begin(0)?;
-    let mut serving = Serving(waiting.0);
+    let mut serving = Serving {
+        running: waiting.0,
+        has_ended: false,
+    };
     let deadline = Instant::now() + PREPARATION_TIMEOUT;
     loop {
         let mut asking = Running::start(lab, &ready.node, &ready.argv, &ready.shown)?;
@@ -303,12 +342,18 @@ pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Resul
 }
 
 impl Serving {
+    fn has_ended(&mut self) -> bool {
+        let now = self.running.session.wait_for(Duration::ZERO);
+        self.has_ended |= matches!(now, Ok(Some(_)));
+        self.has_ended
+    }
+
     /// Fails when it ended by itself, with its last words.
     pub fn check(&mut self, kept: &mut Kept) -> Result<(), Error> {
-        let Ok(Some(_)) = self.0.session.wait_for(Duration::ZERO) else {
+        if !self.has_ended() {
             return Ok(());
-        };
-        let (text, errors, _) = self.0.finish(Instant::now() + STOP_TIMEOUT);
+        }
+        let (text, errors, _) = self.running.finish(Instant::now() + STOP_TIMEOUT);
         let (output, end) = divided(text);
         let what = match end {
             Some(End {
@@ -317,15 +362,21 @@ impl Serving {
             Some(End { signal, .. }) => format!("was killed by signal {}", signal.unwrap_or(0)),
             None => "ended by itself".to_owned(),
         };
-        let error = said(&self.0.node, &self.0.command, &what, &output, &errors);
+        let error = said(
+            &self.running.node,
+            &self.running.command,
+            &what,
+            &output,
+            &errors,
+        );
         kept.servers.push(self.written(output, errors));
         Err(error)
     }
 
     /// Ends it, and keeps what it wrote.
     pub fn stop(mut self, kept: &mut Kept) {
-        if !self.0.is_over {
-            let (text, errors, _) = self.0.finish(Instant::now());
+        if !self.running.is_over {
+            let (text, errors, _) = self.running.finish(Instant::now());
             let written = self.written(divided(text).0, errors);
             kept.servers.push(written);
         }
@@ -333,7 +384,7 @@ impl Serving {
 
     fn written(&self, output: Vec<u8>, errors: Vec<u8>) -> Written {
         Written {
-            node: self.0.node.clone(),
+            node: self.running.node.clone(),
             output,
             errors,
         }
@@ -400,10 +451,15 @@ impl Waiting {
         }
     }
 
-    /// Waits for its end: what it wrote, and whether it failed or did not end in time.
-    pub fn finish(mut self, deadline: Instant, timeout: Duration) -> (Ended, Result<(), Error>) {
+    /// Waits for its end, or that of one of its servers: what it wrote, and whether it failed or did not end in time.
+    pub fn finish(
+        mut self,
+        deadline: Instant,
+        timeout: Duration,
+        servers: &mut [Serving],
+    ) -> (Ended, Result<(), Error>) {
         let one = &mut self.0;
-        let (text, errors, exit) = one.finish(deadline);
+        let (text, errors, exit) = one.finish_beside(deadline, servers);
         let (output, end) = divided(text);
         let ended = Ended {
             node: one.node.clone(),

@@ -101,7 +101,7 @@ pub(super) fn make_directories(
     files: &Files,
     kept: &mut Kept,
 ) -> Result<Vec<Option<String>>, Error> {
-    let said = run_all(lab, &scratch(lab, sites, "new"), kept)?;
+    let said = run_all(lab, &scratch(lab, sites, "new"), &mut [], kept)?;
     let told = sites.iter().zip(said).map(|(site, said)| {
         let Some(medium) = Medium::parse(&said) else {
             return Ok(None);
@@ -121,7 +121,7 @@ pub(super) fn make_directories(
 }
 
 pub(super) fn remove_directories(lab: &Lab, sites: &[Site], kept: &mut Kept) -> Result<(), Error> {
-    run_all(lab, &scratch(lab, sites, "remove"), kept).map(|_| ())
+    run_all(lab, &scratch(lab, sites, "remove"), &mut [], kept).map(|_| ())
 }
 
 /// A command of the agent in every site that has a directory.
