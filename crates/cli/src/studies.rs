@@ -34,6 +34,14 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("snapshot", include_str!("../../../studies/snapshot.yaml")),
     ("welch2015", include_str!("../../../studies/welch2015.yaml")),
     (
+        "felter2014",
+        include_str!("../../../studies/felter2014.yaml"),
+    ),
+    (
+        "felter2014-servers",
+        include_str!("../../../studies/felter2014-servers.yaml"),
+    ),
+    (
         "felter2014-network",
         include_str!("../../../studies/felter2014-network.yaml"),
     ),

@@ -255,7 +255,7 @@ fn in_a_guest_a_service_manager_breaks_nothing() {
         let lab = bench.deploy("manager", &lab);
         let guest = Guest { bench, lab };
         guest.sh(MANAGER);
-        let count = rounds(3, 0);
+        let count = rounds(2, 0);
         let lines = guest.rounds(count);
         let problems: Vec<&String> = lines.iter().filter(|l| l.starts_with("problem")).collect();
         assert!(problems.is_empty(), "{problems:#?}");
