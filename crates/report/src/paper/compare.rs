@@ -175,7 +175,7 @@ fn judge(
     match (direction_of(low), direction_of(high)) {
         (low, high) if low == high && low == published => (Holds, None),
         (low, high) if published < low || published > high => (DoesNotHold, None),
-        _ => unknown("its interval is too wide"),
+        _ => unknown("wide interval"),
     }
 }
 
