@@ -32,6 +32,7 @@ delete route lan any 52:54:00:00:00:09 link b
 delete link c
 hold 52:54:00:00:00:01 52:54:00:00:00:02 limit 64kB for 2s
 hold 52:54:00:00:00:03 for 2s when-stopped a
+hold 52:54:00:00:00:04 for 2s on-close stay
 release 52:54:00:00:00:01
 move 52:54:00:00:00:01 to link b network lan revision 3
 list holds

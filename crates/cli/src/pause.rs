@@ -18,8 +18,10 @@ pub fn pause(args: &Pause) -> Outcome {
 
 pub fn resume(args: &Pause) -> Outcome {
     each("resume", args, |lab, node| {
-        lab.resume(node)?;
-        println!("resumed node `{node}`");
+        match lab.resume(node)? {
+            Some(told) => println!("{told}"),
+            None => println!("resumed node `{node}`"),
+        }
         Ok(())
     })
 }

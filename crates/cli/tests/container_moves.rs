@@ -324,26 +324,85 @@ fn a_move_that_fails_leaves_the_container_where_it_was() {
     );
 }
 
+/// Kills a latlab after this time.
+fn killed_after(bench: &Bench, words: &[&str], after_ms: u64) {
+    let mut child = bench.command(words).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(after_ms));
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
 #[test]
-fn a_kill_on_the_way_leaves_one_container_and_a_lab_that_destroy_removes() {
-    let name = "a_kill_on_the_way_leaves_one_container_and_a_lab_that_destroy_removes";
+fn a_container_whose_move_was_killed_goes_on_at_one_place_and_moves_again() {
+    let name = "a_container_whose_move_was_killed_goes_on_at_one_place_and_moves_again";
     enter(name, |bench| {
-        for after_ms in [5, 40, 80, 120, 160, 200, 260] {
-            let lab = lab(bench, "crun", "vxlan");
-            start_echo(bench, &lab);
-            let words = ["migrate", &lab, "server", "--to", "third"];
-            let mut child = bench.command(&words).stdout(Stdio::null()).spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(after_ms));
-            let _ = child.kill();
-            child.wait().unwrap();
-            let runs = |state: &&String| !state.starts_with(['T', 't']);
-            let running = echoes().iter().filter(runs).count();
-            println!("    {running} run after a kill at {after_ms} ms");
-            assert!(running <= 1, "{running} run after a kill at {after_ms} ms");
-            bench.latlab(&["destroy", &lab, "-y"]).good();
-            bench.assert_clean();
-            fs::remove_file(bench.root().join("files/moves.yaml")).unwrap();
+        let lab = lab(bench, "crun", "vxlan");
+        start_echo(bench, &lab);
+        let traffic = Traffic::start(bench, &lab);
+        traffic.goes_on(50);
+        let hosts = ["third", "client"];
+        let mut mended = 0;
+        for (round, after_ms) in [5, 40, 80, 100, 120, 140, 160, 180, 200, 260]
+            .into_iter()
+            .enumerate()
+        {
+            let to = hosts[round % 2];
+            killed_after(bench, &["migrate", &lab, "server", "--to", to], after_ms);
+            let note = bench.run_dir().join(&lab).join("paused/.begun-server");
+            if note.exists() {
+                mended += 1;
+                bench.exec(&lab, "server", &["true"]).refused(
+                    2,
+                    "a move of node `server`",
+                    "latlab resume",
+                );
+            }
+            let said = bench.latlab(&["resume", &lab, "server"]).good();
+            println!("    killed after {after_ms} ms: {}", said.out.trim());
+            assert!(!note.exists());
+            traffic.goes_on(50);
+            until("nothing of the other one is left", || echoes().len() == 1);
+            let at = if said.out.contains(&format!("goes on at `{to}`")) {
+                hosts[(round + 1) % 2]
+            } else {
+                to
+            };
+            let again = migrate(bench, &lab, "server", at);
+            if again.code != 0 {
+                again.refused(2, "on the hosts of that node already", "");
+            }
+            traffic.goes_on(50);
         }
+        assert!(mended > 0, "no kill came before the end of a move");
+        traffic.end();
+        bench.latlab(&["destroy", &lab, "-y"]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn a_container_whose_snapshot_was_killed_goes_on() {
+    enter("a_container_whose_snapshot_was_killed_goes_on", |bench| {
+        let lab = lab(bench, "crun", "vxlan");
+        start_echo(bench, &lab);
+        let traffic = Traffic::start(bench, &lab);
+        traffic.goes_on(50);
+        for after_ms in [20, 60, 90, 120, 160] {
+            let at = bench.root().join(format!("kept-{after_ms}"));
+            let place = at.to_str().unwrap();
+            killed_after(
+                bench,
+                &["snapshot", &lab, "server", "--to", place],
+                after_ms,
+            );
+            let said = bench.latlab(&["resume", &lab, "server"]).good();
+            println!("    killed after {after_ms} ms: {}", said.out.trim());
+            traffic.goes_on(50);
+            bench.exec(&lab, "server", &["true"]).good();
+        }
+        traffic.end();
+        bench.latlab(&["destroy", &lab, "-y"]).good();
+        bench.assert_clean();
     });
 }
 

@@ -166,7 +166,7 @@ impl<'a> Changed<'a> {
         let lab = self.lab;
         let mut result = Ok(());
         for node in std::mem::take(&mut self.paused) {
-            result = result.and(lab.resume(node));
+            result = result.and(lab.resume(node).map(drop));
         }
         for (node, home) in std::mem::take(&mut self.moved) {
             if lab.host_node(node).is_ok_and(|at| at != home) {

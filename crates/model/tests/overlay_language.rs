@@ -266,6 +266,12 @@ fn holds_and_moves_are_no_part_of_a_file() {
         panic!("{line}");
     };
     assert_eq!(hold.when_stopped.as_deref(), Some("v1"));
+    assert!(!hold.stays);
+    let line = "hold 52:54:00:00:00:01 for 2s on-close stay";
+    let Ok(Some(Command::Hold(hold))) = parse(line, &overlay) else {
+        panic!("{line}");
+    };
+    assert!(hold.stays);
 }
 
 #[test]

@@ -49,6 +49,16 @@ pub struct Criu<'a> {
     pub taken: &'a [(PathBuf, PathBuf)],
     /// After this time it is ended.
     pub timeout: Duration,
+    /// The end of CRIU that latlab's own end brings.
+    pub end: End,
+}
+
+/// The end of a CRIU whose latlab is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    WithLatlab,
+    /// Its own: a dump or a restore that is cut off would leave processes half-way.
+    Own,
 }
 
 /// The way to keep packets of the connections away from the dump to the restore.
@@ -142,7 +152,10 @@ impl Criu<'_> {
     fn run(&self, spawn: Spawn<'_>) -> Result<(), Error> {
         // One of an earlier run would tell the reason of that.
         let _ = fs::remove_file(self.log);
-        let output = spawn.run(b"", self.timeout);
+        let output = match self.end {
+            End::WithLatlab => spawn.run(b"", self.timeout),
+            End::Own => spawn.run_apart(b"", self.timeout),
+        };
         remove_leftover();
         let output = output?;
         if output.exit == Exit::Code(0) {
@@ -167,6 +180,16 @@ fn remove_leftover() {
         // Another CRIU may remove it first.
         let _ = fs::remove_file(path);
     }
+}
+
+/// CRIU's last words of a restore. Its file with the first process is there before.
+const RESTORED: &str = "Restore finished successfully";
+
+/// Whether the log of a CRIU that has ended says that what it restored runs.
+#[must_use]
+pub fn has_restored(log: &Path) -> bool {
+    let text = fs::read(log).unwrap_or_default();
+    String::from_utf8_lossy(&text).contains(RESTORED)
 }
 
 /// Words of errors that only say that there was one before, or that do no harm.

@@ -16,7 +16,7 @@ use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, NewLink};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::criu::{self, Criu, Cut, Dumped};
+use super::criu::{self, Criu, Cut, Dumped, End};
 use super::program::Borrowed;
 use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
@@ -137,6 +137,7 @@ impl Trial {
             cut: Cut::ByCriu,
             taken: &[],
             timeout: criu::TIMEOUT,
+            end: End::WithLatlab,
         };
         let server = self.server.try_clone().map_err(|e| e.to_string())?;
         let dumped = job(server.as_fd()).dump(&self.process, Dumped::End);

@@ -45,14 +45,23 @@ pub struct NodeCgroup {
 
 /// Limits that are doubled for a while.
 #[derive(Debug)]
-pub struct Doubled(Vec<(PathBuf, u64)>);
+pub struct Doubled {
+    limits: Vec<(PathBuf, u64)>,
+    note: PathBuf,
+}
 
 impl Drop for Doubled {
     fn drop(&mut self) {
-        // The last one first. One that cannot be set back is wider than asked for, which no node notices.
-        for (file, limit) in self.0.iter().rev() {
-            let _ = write(file, &limit.to_string());
-        }
+        set_back(&self.limits);
+        let _ = fs::remove_file(&self.note);
+    }
+}
+
+/// Sets limits as they were.
+fn set_back(limits: &[(PathBuf, u64)]) {
+    // The last one first. One that cannot be set back is wider than asked for, which no node notices.
+    for (file, limit) in limits.iter().rev() {
+        let _ = write(file, &limit.to_string());
     }
 }
 
@@ -138,8 +147,9 @@ impl NodeCgroup {
     }
 
     /// Doubles the group's limits of memory and processes, until the value is dropped: for a node that is copied within
-    /// its group. A kernel that does not take a limit keeps the one that it has.
-    pub fn doubled(&self) -> Result<Doubled, Error> {
+    /// its group. A kernel that does not take a limit keeps the one that it has. The file `note` holds the limits
+    /// meanwhile, for [`undouble`](Self::undouble).
+    pub fn doubled(&self, note: &Path) -> Result<Doubled, Error> {
         let mut limits = Vec::new();
         // The limit with swap is never below that without.
         let files = [
@@ -152,17 +162,29 @@ impl NodeCgroup {
             let all = self.dirs.iter().map(|dir| dir.join(name));
             for file in all.filter(|file| file.exists()) {
                 let text = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
-                let Ok(limit) = text.trim().parse::<u64>() else {
-                    continue;
-                };
                 // On version 1, no limit is a number too large to be doubled.
-                let twice = limit.saturating_mul(2);
-                if twice < 1 << 60 && write(&file, &twice.to_string()).is_ok() {
-                    limits.push((file, limit));
-                }
+                let limit = text.trim().parse::<u64>().ok();
+                let limit = limit.filter(|limit| limit.saturating_mul(2) < 1 << 60);
+                limits.extend(limit.map(|limit| (file, limit)));
             }
         }
-        Ok(Doubled(limits))
+        let text = serde_json::to_vec(&limits).expect("paths and numbers");
+        fs::write(note, text).map_err(Error::io("write", note))?;
+        limits.retain(|(file, limit)| write(file, &(limit * 2).to_string()).is_ok());
+        Ok(Doubled {
+            limits,
+            note: note.to_owned(),
+        })
+    }
+
+    /// Sets limits back that a latlab doubled which was killed. Without the note it left, nothing is done.
+    pub fn undouble(&self, note: &Path) {
+        let text = fs::read(note).unwrap_or_default();
+        let limits = serde_json::from_slice::<Vec<(PathBuf, u64)>>(&text);
+        let mut limits = limits.unwrap_or_default();
+        limits.retain(|(file, _)| self.dirs.iter().any(|dir| file.parent() == Some(dir)));
+        set_back(&limits);
+        let _ = fs::remove_file(note);
     }
 
     /// The processes in the group and in groups the node made below it.
@@ -502,13 +524,22 @@ mod tests {
         }
         let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
         let group = NodeCgroup::from_dirs(vec![dir.clone()]).unwrap();
-        let doubled = group.doubled().unwrap();
-        for (name, _, meanwhile) in files {
-            assert_eq!(read(name), meanwhile);
-        }
-        drop(doubled);
-        for (name, text, _) in files {
-            assert_eq!(read(name), text);
+        let note = top.join("limits");
+        for killed in [false, true] {
+            let doubled = group.doubled(&note).unwrap();
+            for (name, _, meanwhile) in files {
+                assert_eq!(read(name).trim(), meanwhile.trim());
+            }
+            if killed {
+                std::mem::forget(doubled);
+                group.undouble(&note);
+            } else {
+                drop(doubled);
+            }
+            for (name, text, _) in files {
+                assert_eq!(read(name).trim(), text.trim());
+            }
+            assert!(!note.exists());
         }
         fs::remove_dir_all(top).unwrap();
     }

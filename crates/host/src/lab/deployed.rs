@@ -366,7 +366,17 @@ impl Lab {
     /// Keeps all others from the lab, while a node of it is replaced.
     pub(super) fn claim_alone(&self) -> Result<Claim, Error> {
         let claim = Claim::existing(&self.dirs, &self.state.lab, true, CLAIM_TIMEOUT)?;
-        self.same(claim)
+        let claim = self.same(claim)?;
+        self.look_again()?;
+        Ok(claim)
+    }
+
+    /// Reads the nodes' processes: another latlab may have replaced one since this one looked.
+    pub(super) fn look_again(&self) -> Result<(), Error> {
+        if let Some(state) = read_state(&self.dirs, &self.state.lab)? {
+            *sync::lock(&self.processes) = state.nodes;
+        }
+        Ok(())
     }
 
     /// The group of a node on the host, made with the first use of a native one.

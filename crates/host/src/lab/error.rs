@@ -27,9 +27,22 @@ pub enum Error {
     NotUp { lab: String, what: &'static str },
     #[error("node `{node}` of lab `{lab}` is paused")]
     Paused { lab: String, node: String },
-    /// A latlab was killed while it moved the node.
-    #[error("a move of node `{node}` of lab `{lab}` was cut off, so it may be at either place")]
-    CutOff { lab: String, node: String },
+    /// A latlab was killed while it moved, saved or restored the node.
+    #[error("a {what} of node `{node}` of lab `{lab}` was cut off")]
+    CutOff {
+        lab: String,
+        node: String,
+        /// `move`, `snapshot`, `restore`.
+        what: &'static str,
+    },
+    /// The node has ended with that.
+    #[error("node `{node}` of lab `{lab}` has ended: its {what} was cut off")]
+    Lost {
+        lab: String,
+        node: String,
+        what: &'static str,
+        can_be_restored: bool,
+    },
     #[error("node `{0}` is the host itself, which cannot be paused")]
     HostStays(String),
     #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
@@ -129,9 +142,19 @@ impl Error {
             Error::Journal(journal) => journal_hint(journal),
             Error::NoLab(_) => "`latlab inspect` lists the deployed labs".into(),
             Error::NoNode { nodes, .. } => format!("its nodes: {}", nodes.join(", ")),
-            Error::NotUp { lab, .. } => format!("`latlab destroy {lab}`, then deploy it again"),
+            Error::Lost {
+                lab,
+                node,
+                can_be_restored: true,
+                ..
+            } => format!("`latlab restore {lab} {node} --from DIR` starts it where it was saved"),
+            Error::NotUp { lab, .. } | Error::Lost { lab, .. } => {
+                format!("`latlab destroy {lab}`, then deploy it again")
+            }
             Error::Paused { lab, node } => format!("`latlab resume {lab} {node}` lets it go on"),
-            Error::CutOff { lab, .. } => format!("`latlab destroy {lab}` ends it at both"),
+            Error::CutOff { lab, node, .. } => {
+                format!("`latlab resume {lab} {node}` lets it go on in one place")
+            }
             Error::HostStays(_) => "pause the nodes that it speaks with".into(),
             Error::Busy(_) => "try again; if it stays, look for a hanging latlab with `ps`".into(),
             Error::InTheWay(path) => format!("move {} away, or rename the lab", path.display()),

@@ -1,23 +1,36 @@
 //! Moving a node that runs to another host of its lab.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use latlab_model::kinds::NodeKind;
-use latlab_model::plan::InterfacePlan;
+use latlab_model::plan::{InterfacePlan, NodePlan};
 use latlab_model::units::Bytes;
 
 use super::cables::{Cables, Network};
 use super::deployed::Lab;
 use super::error::Error;
 use super::memory::available_bytes;
+use super::note::Begun;
 use super::options::Step;
 use super::tune;
 use crate::images::Covers;
 use crate::links::{self, Follower, NicBackend};
+use crate::nodes::mend::Act;
 use crate::nodes::session;
-use crate::nodes::{Moved, Start, Switch, Target};
+use crate::nodes::{Moved, Prepared, Start, Switch, Target};
 use crate::sys::netns::NetNs;
+
+/// A move that is about to be done.
+struct Trip<'a> {
+    plan: &'a NodePlan,
+    /// The nodes on whose hosts it is and will be.
+    from: usize,
+    to: usize,
+    /// The directory of its new place.
+    dir: PathBuf,
+    prepared: Box<dyn Prepared>,
+    backends: Vec<NicBackend>,
+}
 
 impl Lab {
     /// Moves a VM or a container, while it runs, to the hosts of node `to`: those that overlay links with a carrier give
@@ -31,58 +44,99 @@ impl Lab {
     ) -> Result<Moved, Error> {
         let (index, plan) = self.node(node)?;
         let (host, _) = self.node(to)?;
-        self.check_goes_on(node)?;
         let _alone = self.claim_alone()?;
-        let failed = |source: session::Error| self.unusable(node, source);
-        let reason = "only VMs and containers move: the processes of other nodes are the host's";
+        self.check_nothing_begun(node)?;
+        self.check_not_paused(node)?;
+        let failed = |reason: String| self.unusable(node, session::Error::Other(reason));
+        let unmovable = || {
+            failed(
+                "only VMs and containers move: the processes of other nodes are the host's".into(),
+            )
+        };
         if !matches!(plan.kind(), NodeKind::Vm | NodeKind::Container) {
-            return Err(failed(other(reason.into())));
+            return Err(unmovable());
         }
-        let refused = |reason| failed(other(reason));
-        let mut followers = self.followers(index, host).map_err(refused)?;
+        let mut followers = self.followers(index, host).map_err(failed)?;
         self.borrow_for(plan, progress)?;
-        let prepared = self.prepare_again(plan, progress)?;
-        let prepared = prepared.ok_or_else(|| failed(other(reason.into())))?;
+        let prepared = self.prepare_again(plan, progress)?.ok_or_else(unmovable)?;
         let moves = self.node_state(index).moves + 1;
-        let dir = self.node_dir(node, moves);
+        let trip = Trip {
+            plan,
+            from: self.host_of(index),
+            to: host,
+            dir: self.node_dir(node, moves),
+            prepared,
+            backends: backends(&followers),
+        };
+        let followers = followers.iter_mut().flatten().collect();
+        let note = self.begin(
+            node,
+            &Begun {
+                act: Act::Move,
+                to: to.to_owned(),
+                moves,
+                directory: PathBuf::new(),
+            },
+        )?;
+        let (moved, trouble) = match plan.kind().is_guest() {
+            true => {
+                let mut overlays = Overlays::prepare(followers).map_err(failed)?;
+                self.carry(&trip, &mut overlays)?
+            }
+            false => self.migrate_container(&trip, followers)?,
+        };
+        let noted = self.replace_process(index, Some(moved.process), |state| {
+            state.host = (host != index).then(|| to.to_owned());
+            state.moves = moves;
+        });
+        // Without it the lab does not know where the node is.
+        noted.map_err(|error| note.stays(error))?;
+        trouble.map_or(Ok(moved), |reason| Err(failed(reason)))
+    }
+
+    fn migrate_container(
+        &self,
+        trip: &Trip<'_>,
+        followers: Vec<&mut Follower>,
+    ) -> Result<(Moved, Option<String>), Error> {
+        let node = &trip.plan.name;
+        let failed = |reason: String| self.unusable(node, session::Error::Other(reason));
+        self.check_memory(node).map_err(failed)?;
+        let namespaces = self.dirs.namespaces(&self.state.lab);
+        let network = links::Network::new(namespaces, &self.state.id)?;
+        let places = (trip.from, trip.to);
+        let mut cables = Cables::make(&network, &self.state.plan, trip.plan, followers, places)?;
+        cables.prepare().map_err(failed)?;
+        self.carry(trip, &mut cables)
+    }
+
+    /// Has the node and its network move; with it what went wrong once it ran at its new place.
+    fn carry(
+        &self,
+        trip: &Trip<'_>,
+        network: &mut dyn Network,
+    ) -> Result<(Moved, Option<String>), Error> {
+        let node = &trip.plan.name;
         let start = Start {
             node: self.running(node)?,
-            cgroup: &self.cgroup(plan)?,
-            place: tune::place(&self.state.plan, plan),
+            cgroup: &self.cgroup(trip.plan)?,
+            place: tune::place(&self.state.plan, trip.plan),
             inside: None,
             covers: &Covers::default(),
             backends: Vec::new(),
         };
-        let backends = backends(&followers);
-        let followers = followers.iter_mut().flatten().collect();
-        let namespaces = self.dirs.namespaces(&self.state.lab);
-        let namespaces = links::Network::new(namespaces, &self.state.id)?;
-        let note = Note::write(self.move_note(node))?;
-        let mut network: Box<dyn Network + '_> = if plan.kind().is_guest() {
-            Box::new(Overlays::prepare(followers).map_err(refused)?)
-        } else {
-            self.check_memory(node).map_err(refused)?;
-            let places = (self.host_of(index), host);
-            let mut cables = Cables::make(&namespaces, &self.state.plan, plan, followers, places)?;
-            cables.prepare().map_err(refused)?;
-            Box::new(cables)
-        };
         let netns = network.netns().map(NetNs::try_clone).transpose();
         let target = Target {
-            dir: &dir,
-            backends,
-            netns: netns.map_err(|error| failed(error.into()))?,
+            dir: &trip.dir,
+            backends: &trip.backends,
+            netns: netns.map_err(|error| self.unusable(node, error.into()))?,
         };
-        let moved = prepared.migrate(&start, &target, network.as_switch());
-        let moved = moved.inspect_err(|_| network.given_up()).map_err(failed)?;
+        let moved = trip.prepared.migrate(&start, &target, network.as_switch());
+        let moved = moved.inspect_err(|_| network.given_up());
+        let moved = moved.map_err(|source| self.unusable(node, source))?;
         let finished = network.settle();
-        self.replace_process(index, Some(moved.process), |state| {
-            state.host = (host != index).then(|| to.to_owned());
-            state.moves = moves;
-        })?;
-        drop(note);
         let trouble = moved.trouble.clone().or(finished.err());
-        trouble.map_or(Ok(moved), |reason| Err(failed(other(reason))))
+        Ok((moved, trouble))
     }
 
     /// The node on whose hosts another one is: itself, until it moves.
@@ -132,35 +186,6 @@ impl Lab {
         };
         node.interfaces.iter().map(open).collect()
     }
-}
-
-/// A file that says that a node moves. A latlab that is killed leaves it.
-struct Note(PathBuf);
-
-impl Note {
-    fn write(path: PathBuf) -> Result<Note, Error> {
-        let directory = path.parent().unwrap_or(Path::new("/"));
-        let written = fs::create_dir_all(directory).and_then(|()| fs::write(&path, ""));
-        match written {
-            Ok(()) => Ok(Note(path)),
-            Err(source) => Err(Error::Io {
-                action: "create",
-                path,
-                source,
-            }),
-        }
-    }
-}
-
-impl Drop for Note {
-    fn drop(&mut self) {
-        // One that stays costs the lab: its node is taken to be at either place.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn other(reason: String) -> session::Error {
-    session::Error::Other(reason)
 }
 
 fn backends(followers: &[Option<Follower>]) -> Vec<NicBackend> {

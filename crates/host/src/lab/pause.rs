@@ -31,13 +31,23 @@ impl Lab {
         })
     }
 
-    /// Lets a node go on. One that does not stand still is left alone.
-    pub fn resume(&self, node: &str) -> Result<(), Error> {
+    /// Lets a node go on. One that does not stand still is left alone. One of which a move, a snapshot or a restore was
+    /// cut off by the end of its latlab goes on where it can: returns where, in words. Fails when it has ended.
+    pub fn resume(&self, node: &str) -> Result<Option<String>, Error> {
+        self.node(node)?;
+        if self.begun(node)?.is_some() {
+            let _alone = self.claim_alone()?;
+            // Another latlab may have come to its end meanwhile.
+            if let Some(begun) = self.begun(node)? {
+                return self.mend(node, &begun).map(Some);
+            }
+        }
         let _shared = self.share()?;
         let running = self.to_stop(node)?;
         let resumed = driver_of(&running.plan.body).resume(&running);
         resumed.map_err(|source| self.unusable(node, source))?;
-        self.forget_pause(node)
+        self.forget_pause(node)?;
+        Ok(None)
     }
 
     pub(super) fn forget_pause(&self, node: &str) -> Result<(), Error> {
@@ -55,27 +65,15 @@ impl Lab {
     /// Refuses to work with a node that would not answer.
     pub(super) fn check_goes_on(&self, node: &str) -> Result<(), Error> {
         self.check_whole(node)?;
+        self.check_not_paused(node)
+    }
+
+    pub(super) fn check_not_paused(&self, node: &str) -> Result<(), Error> {
         if self.note(node).exists() {
             let (lab, node) = (self.state.lab.clone(), node.to_owned());
             return Err(Error::Paused { lab, node });
         }
         Ok(())
-    }
-
-    /// Refuses a node whose move was cut off: what goes on of it at one place may run at the other.
-    pub(super) fn check_whole(&self, node: &str) -> Result<(), Error> {
-        if self.move_note(node).exists() {
-            let (lab, node) = (self.state.lab.clone(), node.to_owned());
-            return Err(Error::CutOff { lab, node });
-        }
-        Ok(())
-    }
-
-    /// A file that is there while a node moves. No node has a name that begins so.
-    pub(super) fn move_note(&self, node: &str) -> PathBuf {
-        self.dirs
-            .paused(&self.state.lab)
-            .join(format!(".move-{node}"))
     }
 
     fn note(&self, node: &str) -> PathBuf {

@@ -22,18 +22,20 @@ use sha2::{Digest, Sha256};
 
 use super::deployed::Lab;
 use super::error::{Error, SAVE_IN};
+use super::note::Begun;
 use super::options::Step;
 use super::{machine, tune};
 use crate::borrowed;
 use crate::images::Covers;
 use crate::links;
+use crate::nodes::mend::{Act, Found};
 use crate::nodes::session::After;
 use crate::nodes::{Saved, Start, Stood, driver_of};
 use crate::packages::Progress;
 use crate::sys::file::write_atomically;
 
 const READ: &str = "restore a node from";
-const DESCRIPTION: &str = "snapshot.json";
+pub(super) const DESCRIPTION: &str = "snapshot.json";
 
 impl Lab {
     /// Saves a node into a directory that is empty or not there yet. It goes on afterwards, or ends there if it is to.
@@ -47,11 +49,11 @@ impl Lab {
         progress: &dyn Fn(&Step<'_>),
     ) -> Result<Option<Stood>, Error> {
         let (_, plan) = self.node(node)?;
-        self.check_whole(node)?;
-        if !plan.kind().is_guest() {
-            self.check_goes_on(node)?;
-        }
         let _alone = self.claim_alone()?;
+        self.check_nothing_begun(node)?;
+        if !plan.kind().is_guest() {
+            self.check_not_paused(node)?;
+        }
         self.borrow_for(plan, progress)?;
         let mut running = self.running(node)?;
         if plan.kind().properties().has_process {
@@ -60,12 +62,23 @@ impl Lab {
         make_empty(into)?;
         let into = &fs::canonicalize(into).map_err(io_error(SAVE_IN, into))?;
         let after = if ends { After::Ends } else { After::GoesOn };
+        let driver = driver_of(&plan.body);
+        let failed = |source| self.unusable(node, source);
         let save = || {
             check_room(plan, into)?;
-            let saved = driver_of(&plan.body).snapshot(&running, into, after);
-            let saved = saved.map_err(|source| self.unusable(node, source))?;
-            self.describe(plan, &saved, into)?;
-            Ok(saved.stood)
+            let _note = self.begin(node, &Begun::with_snapshot(Act::Save, into))?;
+            let saved = driver.snapshot(&running, into, after).map_err(failed)?;
+            let described = self.describe(plan, &saved, into);
+            if ends {
+                // The node stands still. Without a description there would be nothing to restore it from.
+                match &described {
+                    Ok(()) => driver.end(&running).map_err(failed)?,
+                    Err(_) => driver
+                        .settle(&running, Act::Save, Found::Before, &running.dir)
+                        .map_err(failed)?,
+                }
+            }
+            described.map(|()| saved.stood)
         };
         save().inspect_err(|_| {
             // Without its description this is no snapshot, and it may hold a node's memory.
@@ -116,11 +129,14 @@ impl Lab {
         progress: &dyn Fn(&Step<'_>),
     ) -> Result<(), Error> {
         let (index, plan) = self.node(node)?;
-        self.check_whole(node)?;
-        if !plan.kind().is_guest() {
-            self.check_goes_on(node)?;
-        }
         let _alone = self.claim_alone()?;
+        let before = self.begun(node)?;
+        if let Some(begun) = before.as_ref().filter(|begun| begun.act == Act::Move) {
+            return Err(self.cut_off(node, begun));
+        }
+        if !plan.kind().is_guest() {
+            self.check_not_paused(node)?;
+        }
         let from = &fs::canonicalize(from).map_err(io_error(READ, from))?;
         let saved = read(from)?;
         check_same(&self.state.lab, plan, &saved, from)?;
@@ -142,9 +158,21 @@ impl Lab {
             covers: &Covers::default(),
             backends: links::backends(&self.state.plan, plan, self.host_of(index), &run),
         };
+        let note = self.begin(node, &Begun::with_snapshot(Act::Restore, from))?;
         let process = prepared.restore(&start, &saved.machine, from);
-        self.replace_process(index, process.map_err(failed)?, |_| {})?;
-        self.forget_pause(node)
+        let restored = process.map_err(failed);
+        let restored = restored
+            .and_then(|process| self.replace_process(index, process, |_| {}))
+            .and_then(|()| self.forget_pause(node));
+        match (restored, before) {
+            // Refused: what was cut off before is so still.
+            (Err(error), Some(before)) => {
+                drop(note);
+                let again = self.begin(node, &before)?;
+                Err(again.stays(error))
+            }
+            (restored, _) => restored,
+        }
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Follower {
     revision: u64,
     /// Hosts have been told the new place of the address.
     is_turned: bool,
+    /// Nothing is to be undone.
+    is_undone: bool,
 }
 
 struct Daemon {
@@ -98,6 +100,7 @@ impl Follower {
             to,
             revision: now_ns(),
             is_turned: false,
+            is_undone: false,
         }))
     }
 
@@ -137,8 +140,9 @@ impl Follower {
         format!("hold {} for {HOLD_SECONDS}s", self.mac)
     }
 
+    /// Frames wait even when latlab is killed: without the container, its new namespace would answer them with resets.
     pub(crate) fn hold(&mut self) -> Result<(), String> {
-        let line = self.hold_line();
+        let line = format!("{} on-close stay", self.hold_line());
         self.say_all(&line)
     }
 
@@ -220,6 +224,9 @@ impl Follower {
 
     /// Leaves all as it was before. An error here would hide the one that led here.
     pub(crate) fn undo(&mut self) {
+        if std::mem::replace(&mut self.is_undone, true) {
+            return;
+        }
         let (from, to, revision) = (self.from, self.to, self.revision + 2);
         // The old host first: others send to it. Its frames go to the VM, then those of the others.
         let rest = (0..self.daemons.len()).filter(|at| *at != from);
@@ -232,6 +239,34 @@ impl Follower {
             let _ = self.say(at, &format!("release {}", self.mac));
         }
         let _ = self.say(to, &format!("delete interface {}", self.port));
+    }
+
+    /// Has all hosts know the address where the node goes on after a move that was cut off, sends what waits there, and
+    /// closes its other port. Fails when a host is not told.
+    pub(crate) fn mend(&mut self, is_moved: bool) -> Result<(), String> {
+        let (place, other) = match is_moved {
+            true => (self.to, self.from),
+            false => (self.from, self.to),
+        };
+        if is_moved {
+            // Its daemon may have been started again since. Refused where the port is there.
+            let add = format!("add interface {} {}", self.port, self.interface);
+            let _ = self.say(place, &add);
+        }
+        // That host first: others send to it.
+        let rest = (0..self.daemons.len()).filter(|at| *at != place);
+        for at in [place].into_iter().chain(rest) {
+            let order = self.moved(place, at, self.revision);
+            self.say(at, &order)?;
+            // Refused where nothing is held.
+            let _ = self.say(at, &format!("release {}", self.mac));
+        }
+        // Refused where it is gone already.
+        let _ = self.say(other, &format!("delete interface {}", self.port));
+        for at in [self.from, self.to] {
+            self.write_config(at)?;
+        }
+        Ok(())
     }
 
     /// The order at host `at` for a VM that is at host `place`.

@@ -38,5 +38,5 @@ pub(crate) use follow::Follower;
 pub(crate) use kinds::backends;
 pub use namespaces::{alias, host_interfaces};
 pub use network::Network;
-pub(crate) use replica::Replica;
+pub(crate) use replica::{Plugs, Replica};
 pub use vm_end::{NicBackend, VmEnd};

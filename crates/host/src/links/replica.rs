@@ -27,11 +27,44 @@ const OLD_TABLES: [&str; 3] = [
     "/proc/thread-self/net/arp_tables_names",
 ];
 
+/// The cables of a container, at the hosts that its links give it.
+#[derive(Clone, Copy)]
+pub(crate) struct Plugs<'a> {
+    pub network: &'a Network,
+    pub plan: &'a Plan,
+    pub node: &'a NodePlan,
+}
+
+impl Plugs<'_> {
+    /// Has a namespace be the container's, whose cables at the hosts of node `from` are removed.
+    pub(crate) fn settle(&self, netns: &NetNs, from: usize) -> Result<(), Error> {
+        self.unplug(from);
+        Ok(netns.replace(&self.network.pin_of(self.node))?)
+    }
+
+    /// Removes the container's cables at the hosts of a node. Those that stay end with their namespace.
+    pub(crate) fn unplug(&self, host: usize) {
+        for interface in &self.node.interfaces {
+            let Some(netns) = self.host(interface, host).ok().flatten() else {
+                continue;
+            };
+            let gone = delete(&port(interface.endpoint));
+            let _ = Handle::open_in(netns.as_fd()).and_then(|mut handle| handle.apply(&gone));
+        }
+    }
+
+    /// The namespace of the host that a link gives a node.
+    fn host(&self, interface: &InterfacePlan, node: usize) -> Result<Option<NetNs>, Error> {
+        let link = &self.plan.links[interface.link];
+        let end = link.endpoints.iter().position(|end| end.node == node);
+        let open = |end| self.network.open(&tunnel_name(link, end));
+        end.map(open).transpose()
+    }
+}
+
 /// A container's second network namespace.
 pub(crate) struct Replica<'a> {
-    network: &'a Network,
-    plan: &'a Plan,
-    node: &'a NodePlan,
+    plugs: Plugs<'a>,
     /// The namespace that it has.
     old: NetNs,
     new: NetNs,
@@ -46,9 +79,11 @@ impl<'a> Replica<'a> {
         to: usize,
     ) -> Result<Replica<'a>, Error> {
         let replica = Replica {
-            network,
-            plan,
-            node,
+            plugs: Plugs {
+                network,
+                plan,
+                node,
+            },
             old: network.open_node(node)?,
             new: NetNs::fresh()?,
         };
@@ -71,7 +106,7 @@ impl<'a> Replica<'a> {
         let mut into = Handle::open_in(self.new.as_fd()).map_err(&refused)?;
         let links = from.links().map_err(&refused)?;
         let mut cables: Vec<(&InterfacePlan, &Link)> = Vec::new();
-        for interface in &self.node.interfaces {
+        for interface in &self.plugs.node.interfaces {
             let link = links.iter().find(|link| link.name == interface.name);
             let link = link.ok_or_else(|| self.not_copied(&interface.name, "is gone"))?;
             cables.push((interface, link));
@@ -89,7 +124,7 @@ impl<'a> Replica<'a> {
         for table in [Table::Addresses, Table::Rules] {
             into.copy_table(&mut from, table).map_err(&refused)?;
         }
-        configure::wait_for_node(&mut into, self.node)?;
+        configure::wait_for_node(&mut into, self.plugs.node)?;
         // A route needs its interface to run.
         into.copy_table(&mut from, Table::Routes)
             .map_err(&refused)?;
@@ -109,36 +144,21 @@ impl<'a> Replica<'a> {
 
     /// Puts it in the place of the namespace before, whose cables at the hosts of node `from` are removed.
     pub(crate) fn settle(&self, from: usize) -> Result<(), Error> {
-        self.unplug(from);
-        Ok(self.new.replace(&self.network.pin_of(self.node))?)
+        self.plugs.settle(&self.new, from)
     }
 
     /// Removes the container's cables at the hosts of a node. Those that stay end with their namespace.
     pub(crate) fn unplug(&self, host: usize) {
-        for interface in &self.node.interfaces {
-            let Some(netns) = self.host(interface, host).ok().flatten() else {
-                continue;
-            };
-            let gone = delete(&port(interface.endpoint));
-            let _ = Handle::open_in(netns.as_fd()).and_then(|mut handle| handle.apply(&gone));
-        }
-    }
-
-    /// The namespace of the host that a link gives a node.
-    fn host(&self, interface: &InterfacePlan, node: usize) -> Result<Option<NetNs>, Error> {
-        let link = &self.plan.links[interface.link];
-        let end = link.endpoints.iter().position(|end| end.node == node);
-        let open = |end| self.network.open(&tunnel_name(link, end));
-        end.map(open).transpose()
+        self.plugs.unplug(host);
     }
 
     fn plug_in(&self, interface: &InterfacePlan, old: &Link, to: usize) -> Result<(), Error> {
-        let link = &self.plan.links[interface.link];
+        let link = &self.plugs.plan.links[interface.link];
         let cable = match &link.medium {
             Medium::Overlay(overlay) => overlay.cable,
             _ => Cable::Veth,
         };
-        let Some(host) = self.host(interface, to)? else {
+        let Some(host) = self.plugs.host(interface, to)? else {
             return Err(self.not_copied(&interface.name, "has no host there"));
         };
         let name = port(interface.endpoint);
@@ -151,7 +171,9 @@ impl<'a> Replica<'a> {
             Cable::Veth => LinkKind::Veth(far),
             Cable::Netkit => LinkKind::Netkit(far),
         };
-        let label = LinkChange::of(&name).alias(&self.network.alias).request();
+        let label = LinkChange::of(&name)
+            .alias(&self.plugs.network.alias)
+            .request();
         let requests = [NewLink::new(near, kind).up().request(), label];
         Handle::open_in(host.as_fd())
             .and_then(|mut handle| handle.apply_all(&requests))
@@ -163,12 +185,12 @@ impl<'a> Replica<'a> {
 
     /// The label, the impairment and the state of an interface.
     fn dress(&self, into: &mut Handle, interface: &InterfacePlan, old: &Link) -> Result<(), Error> {
-        let link = &self.plan.links[interface.link];
+        let link = &self.plugs.plan.links[interface.link];
         let impair = &link.endpoints[interface.endpoint].impairment;
         let qdiscs = impairment::requests(old.index, interface.mtu, impair);
         into.apply_all(&qdiscs)
             .map_err(|error| impairment::refused(&link.name, impair, error))?;
-        let change = LinkChange::of_index(old.index).alias(&self.network.alias);
+        let change = LinkChange::of_index(old.index).alias(&self.plugs.network.alias);
         into.apply(&change.up(true).request())
             .map_err(self.refused())
     }
@@ -190,7 +212,7 @@ impl<'a> Replica<'a> {
     }
 
     fn is_ours(&self, link: &Link) -> bool {
-        let mut own = self.node.interfaces.iter();
+        let mut own = self.plugs.node.interfaces.iter();
         own.any(|interface| interface.name == link.name)
     }
 
@@ -225,7 +247,7 @@ impl<'a> Replica<'a> {
     }
 
     fn refused(&self) -> impl Fn(latlab_netlink::Error) -> Error + use<'a> {
-        let node = &self.node.name;
+        let node = &self.plugs.node.name;
         move |source| Error::Node {
             node: node.clone(),
             source,
@@ -237,7 +259,7 @@ impl<'a> Replica<'a> {
             "" => reason.to_owned(),
             name => format!("its interface `{name}` {reason}"),
         };
-        let node = self.node.name.clone();
+        let node = self.plugs.node.name.clone();
         Error::NotCopied { node, what }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
 
+use super::mend::{Act, Found};
 use super::preparation::Preparation;
 use super::session::{After, Command, Detached, Error, Session};
 use super::stood::Stood;
@@ -82,6 +83,23 @@ pub(crate) trait Driver {
 
     /// Saves all of its state into an empty directory that only root enters.
     fn snapshot(&self, _node: &Node<'_>, _into: &Path, _after: After) -> Result<Saved, Error> {
+        Err(Error::Other(UNSAVED.into()))
+    }
+
+    /// Ends a node that was saved to end and stands still since then.
+    fn end(&self, _node: &Node<'_>) -> Result<(), Error> {
+        Err(Error::Other(UNSAVED.into()))
+    }
+
+    /// Finds where a node goes on of which `act` was begun and cut off; none if it has ended. Nowhere else it runs, or
+    /// will run, from then on. `dir` is the directory of the place that it was to go on at. Fails when that cannot
+    /// be told yet.
+    fn find(&self, _node: &Node<'_>, _act: Act, _dir: &Path) -> Result<Option<Found>, Error> {
+        Err(Error::Other(UNSAVED.into()))
+    }
+
+    /// Lets the node go on where it was found and ends the rest, once the network is there.
+    fn settle(&self, _node: &Node<'_>, _act: Act, _found: Found, _dir: &Path) -> Result<(), Error> {
         Err(Error::Other(UNSAVED.into()))
     }
 
@@ -172,7 +190,7 @@ pub(crate) trait Prepared: Send + Sync {
 pub(crate) struct Target<'a> {
     pub dir: &'a Path,
     /// The network sides of its interfaces, in their order. Taps are those that it has.
-    pub backends: Vec<NicBackend>,
+    pub backends: &'a [NicBackend],
     /// The network namespace of a container there.
     pub netns: Option<NetNs>,
 }

@@ -19,6 +19,7 @@ mod driver;
 mod drivers;
 mod error;
 mod host;
+pub(crate) mod mend;
 mod native;
 mod output;
 pub mod piped;

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use latlab_netlink::{Handle, LinkChange};
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
@@ -90,11 +91,18 @@ impl NetNs {
         })
     }
 
-    /// Pins it at `path`, in the place of the one that is there.
+    /// Pins it at `path`, in the place of the one that is there, if one is.
     pub fn replace(&self, path: &Path) -> Result<(), Error> {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
-            .map_err(Error::of("unpin network namespace at", path.display()))?;
+        match rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // No mount: one who did this before got no further.
+            Ok(()) | Err(Errno::INVAL) => {}
+            Err(errno) => {
+                return Err(Error::of("unpin network namespace at", path.display())(
+                    errno,
+                ));
+            }
+        }
         rustix::mount::mount_bind(own, path)
             .map_err(Error::of("pin network namespace at", path.display()))
     }

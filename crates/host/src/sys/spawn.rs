@@ -215,7 +215,12 @@ impl<'a> Spawn<'a> {
 
     /// Runs it to its end with `input` as its standard input; kills it after `timeout`. Input and
     /// output are kept in memory files, so no order of reading and writing can block.
-    pub fn run(mut self, input: &[u8], timeout: Duration) -> Result<Output, Error> {
+    pub fn run(self, input: &[u8], timeout: Duration) -> Result<Output, Error> {
+        self.tied().run_apart(input, timeout)
+    }
+
+    /// As [`run`](Self::run), for a tool that goes on when this process is killed: it must not stop half-way.
+    pub fn run_apart(self, input: &[u8], timeout: Duration) -> Result<Output, Error> {
         let name = self.program.display().to_string();
         let memory = || {
             let file = rustix::fs::memfd_create("latlab", MemfdFlags::CLOEXEC);
@@ -225,7 +230,6 @@ impl<'a> Spawn<'a> {
         let (mut stdin, mut stdout, mut stderr) = (memory()?, memory()?, memory()?);
         let written = stdin.write_all(input).and_then(|()| stdin.rewind());
         written.map_err(Error::of("write the input of", &name))?;
-        self.tied = true;
         let streams = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2)];
         let process = self.start_with(&streams)?;
         if !process.wait(timeout)? {

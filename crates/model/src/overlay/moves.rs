@@ -31,6 +31,8 @@ pub struct Hold {
     /// The interface with whose rings it begins and ends: they are stopped, and they run again. Without one it begins at
     /// once.
     pub when_stopped: Option<String>,
+    /// Whether the hold outlives the connection that made it, up to its time.
+    pub stays: bool,
 }
 
 /// Frames towards these addresses go to another port from now on.
@@ -127,7 +129,7 @@ impl Overlay {
 
 pub(super) fn hold(mut words: Words) -> Result<Hold, Mistake> {
     let addresses = addresses(&mut words)?;
-    let mut options = words.options(&["limit", "for", "when-stopped"])?;
+    let mut options = words.options(&["limit", "for", "when-stopped", "on-close"])?;
     let limit = options.get("limit", "a size as 4MiB, at most 64MiB", |text| {
         Bytes::parse(text).filter(|limit| limit.0 > 0 && *limit <= MAX_HOLD)
     })?;
@@ -139,6 +141,11 @@ pub(super) fn hold(mut words: Words) -> Result<Hold, Mistake> {
         limit: limit.unwrap_or(DEFAULT_HOLD),
         time,
         when_stopped: options.get("when-stopped", "the name of an interface", valid_name)?,
+        stays: options
+            .get("on-close", "the word `stay`", |text| {
+                (text == "stay").then_some(())
+            })?
+            .is_some(),
     })
 }
 

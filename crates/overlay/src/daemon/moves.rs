@@ -86,8 +86,10 @@ impl Daemon {
             })
         };
         let new: Vec<Arc<Hold>> = wanted.addresses.iter().map(new).collect();
-        self.holders
-            .extend(new.iter().map(|hold| (holder, Arc::clone(hold))));
+        if !wanted.stays {
+            self.holders
+                .extend(new.iter().map(|hold| (holder, Arc::clone(hold))));
+        }
         self.holds.holds.extend(new.iter().cloned());
         // Without its routes in the kernel, every frame for the address meets a dispatcher.
         self.refresh()

@@ -8,27 +8,25 @@
 //! container's from it. Restored processes are children of CRIU, which is in the node's cgroup and carries the lab's
 //! label: a latlab that is killed on the way leaves nothing that `destroy` does not find.
 
-use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::error::Error;
 use super::handle::Container;
+use super::mend;
+use super::standstill::{self, DUMP_LOG, PID_FILE, RESTORE_LOG};
 use super::start::RootMount;
-use crate::borrowed::criu::{self, Criu, Cut, Dumped, Place};
+use crate::borrowed::criu::{self, Criu, Cut, Dumped, End, Place};
 use crate::borrowed::{self, Borrowed, Tool};
 use crate::cgroup::NodeCgroup;
+use crate::nodes::mend::{Act, Found};
 use crate::nodes::session::After;
 use crate::sys::inside;
 use crate::sys::netns::NetNs;
 use crate::sys::proc::Stat;
 use crate::sys::process::{Process, ProcessId};
-
-/// After a dump the kernel takes the processes apart.
-pub(super) const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) const DUMP: &str = "dump";
 pub(super) const RESTORE: &str = "restore";
@@ -50,7 +48,8 @@ pub fn image(dir: &Path) -> Result<PathBuf, Error> {
     Ok(RootMount::read(dir)?.image().to_owned())
 }
 
-/// Saves a container in an empty directory that only root enters. Returns the names of its files.
+/// Saves a container in an empty directory that only root enters. Returns the names of its files. One that is to end
+/// stands still, its network cut off, until [`end`] or [`mend::settle`].
 pub fn save(
     container: &Container,
     netns: &NetNs,
@@ -64,7 +63,7 @@ pub fn save(
         let reason = "its writable layer is in memory and would end with it";
         return Err(Error::NotKept(reason.into()));
     }
-    let log = container.dir.join("criu-dump.log");
+    let log = container.dir.join(DUMP_LOG);
     let criu = Criu {
         tool,
         lab: &container.lab_id,
@@ -74,13 +73,19 @@ pub fn save(
         cut: Cut::ByCriu,
         taken: &[],
         timeout: criu::TIMEOUT,
+        end: End::Own,
     };
     let fate = match after {
         After::GoesOn => Dumped::GoOn,
-        After::Ends => Dumped::End,
+        After::Ends => Dumped::Stand,
     };
+    standstill::note_stopped(container)?;
     let dumped = criu.dump(&init, fate);
-    dumped.map_err(|error| explain(DUMP, error, &log))?;
+    dumped.map_err(|error| {
+        // A CRIU that was killed leaves what it did so far.
+        let _ = mend::settle(container, netns, Act::Save, Found::Before);
+        explain(DUMP, error, &log)
+    })?;
     let mut names = Vec::new();
     let entries = fs::read_dir(into).map_err(Error::io("list", into))?;
     for entry in entries.flatten() {
@@ -89,12 +94,17 @@ pub fn save(
         only_root.map_err(Error::io("set the mode of", &path))?;
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
-    if after == After::Ends {
-        init.wait(END_TIMEOUT)?;
-        init.collect()?;
-    }
     names.sort();
     Ok(names)
+}
+
+/// Ends a container that was saved and stands still.
+pub fn end(container: &Container) -> Result<(), Error> {
+    if let Some(init) = Process::open(container.process)? {
+        standstill::end(&init)?;
+    }
+    standstill::forget_stopped(&container.dir);
+    Ok(())
 }
 
 /// Starts a container whose processes have ended from what was kept of it; its new first process.
@@ -108,7 +118,7 @@ pub fn load(
 ) -> Result<ProcessId, Error> {
     let root = RootMount::read(dir)?;
     let entry = cgroup.entry()?;
-    let log = dir.join("criu-restore.log");
+    let log = dir.join(RESTORE_LOG);
     let criu = Criu {
         tool,
         lab: lab_id,
@@ -118,13 +128,14 @@ pub fn load(
         cut: Cut::ByCriu,
         taken: &[],
         timeout: criu::TIMEOUT,
+        end: End::Own,
     };
     let process = inside::with_own_mounts(&dir.join("host"), || {
         let place = Place {
             root: &root.mount(dir)?,
             cgroup: &entry,
         };
-        let restored = criu.restore(Some(place), &dir.join("criu-pid"));
+        let restored = criu.restore(Some(place), &dir.join(PID_FILE));
         restored.map_err(|error| explain(RESTORE, error, &log))
     })?;
     Ok(process.id())
@@ -144,19 +155,7 @@ pub(super) fn explain(verb: &'static str, error: criu::Error, log: &Path) -> Err
 /// Processes that the first one did not start would be missing from the images, and end with it.
 pub(super) fn check_all_below(cgroup: &NodeCgroup, first: ProcessId) -> Result<(), Error> {
     let all = cgroup.pids()?;
-    let mut below = BTreeSet::from([first.pid]);
-    // Parents may come after their children.
-    loop {
-        let is_child = |pid: &&u32| {
-            let parent = parent(**pid).filter(|_| !below.contains(pid));
-            parent.is_some_and(|parent| below.contains(&parent))
-        };
-        let children: Vec<u32> = all.iter().filter(is_child).copied().collect();
-        if children.is_empty() {
-            break;
-        }
-        below.extend(children);
-    }
+    let below = standstill::below(&all, first.pid);
     match all.iter().find(|pid| !below.contains(pid)) {
         None => Ok(()),
         Some(pid) => Err(Error::NotKept(format!(
@@ -166,25 +165,7 @@ pub(super) fn check_all_below(cgroup: &NodeCgroup, first: ProcessId) -> Result<(
     }
 }
 
-fn stat(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default()
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    /// Its number in proc_pid_stat(5).
-    const PPID: usize = 4;
-    let parent = Stat::parse(&stat(pid))?.number(PPID)?;
-    u32::try_from(parent).ok()
-}
-
-/// Whether a process stands still by a signal (proc_pid_stat(5)).
-pub(super) fn is_stopped(pid: u32) -> bool {
-    let stat = stat(pid);
-    let (_, rest) = stat.rsplit_once(')').unwrap_or_default();
-    rest.trim_start().starts_with('T')
-}
-
 fn name(pid: u32) -> String {
-    let stat = stat(pid);
+    let stat = standstill::stat(pid);
     Stat::parse(&stat).map_or_else(|| "?".to_owned(), |stat| stat.name.to_owned())
 }

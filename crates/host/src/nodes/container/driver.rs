@@ -9,6 +9,7 @@ use super::checkpoint;
 use super::config::AGENT_INSIDE;
 use super::error::Error as ContainerError;
 use super::handle::{Container, ContainerConfig};
+use super::mend;
 use super::moving;
 use super::start;
 use crate::borrowed::{Borrowed, Tool};
@@ -17,6 +18,7 @@ use crate::images::RootView;
 use crate::nodes::driver::{
     Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, Start, Switch, Target,
 };
+use crate::nodes::mend::{Act, Found};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{After, Command, Detached, Error, Session};
 use crate::sys::devices::Device;
@@ -72,6 +74,19 @@ impl Driver for ContainerPlan {
             files,
             stood: None,
         })
+    }
+
+    fn end(&self, node: &Node<'_>) -> Result<(), Error> {
+        Ok(checkpoint::end(&container(node)?)?)
+    }
+
+    fn find(&self, node: &Node<'_>, _act: Act, _dir: &Path) -> Result<Option<Found>, Error> {
+        Ok(mend::find(&container(node)?)?)
+    }
+
+    fn settle(&self, node: &Node<'_>, act: Act, found: Found, _dir: &Path) -> Result<(), Error> {
+        let netns = NetNs::open(&node.netns)?;
+        Ok(mend::settle(&container(node)?, &netns, act, found)?)
     }
 
     fn health(&self, node: &Node<'_>) -> Result<(), Error> {

@@ -33,7 +33,9 @@ pub(super) mod error;
 mod exec;
 mod handle;
 mod hosts;
+mod mend;
 mod moving;
+mod standstill;
 mod start;
 mod workload;
 

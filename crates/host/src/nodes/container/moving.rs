@@ -14,27 +14,24 @@
 //! both places are on this machine: the root, and those in memory (`/tmp`, `/dev/shm`), are mounted once more. To let
 //! CRIU pack and unpack each of the latter costs 7 ms.
 
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
-use super::checkpoint::{self, DUMP, END_TIMEOUT, RESTORE};
+use super::checkpoint::{self, DUMP, RESTORE};
 use super::error::Error;
 use super::handle::Container;
+use super::standstill::{self, DUMP_LOG, LIMITS, PID_FILE, RESTORE_LOG};
 use crate::borrowed::Borrowed;
-use crate::borrowed::criu::{Criu, Cut, Dumped, Place};
-use crate::cgroup::NodeCgroup;
+use crate::borrowed::criu::{Criu, Cut, Dumped, End, Place};
 use crate::nodes::driver::{Moved, Switch};
 use crate::nodes::stood::{Stood, monotonic_ns};
 use crate::sys::mounts_of::MountsOf;
 use crate::sys::netns::NetNs;
 use crate::sys::process::Process;
-use crate::sys::{inside, mount, tcp_repair};
+use crate::sys::{inside, mount};
 
 /// Most time between the cut of the network and the end of the copy; frames are held a little longer.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(16);
@@ -54,6 +51,8 @@ pub(super) fn run(
     let began = Instant::now();
     let source = Process::open(container.process)?.ok_or(Error::Ended)?;
     checkpoint::check_all_below(&container.cgroup, container.process)?;
+    // That of an earlier move would be taken for the copy.
+    let _ = fs::remove_file(container.dir.join(PID_FILE));
     let images = container.dir.join(IMAGES);
     let made = DirBuilder::new()
         .recursive(true)
@@ -62,7 +61,7 @@ pub(super) fn run(
     made.map_err(Error::io("make", &images))?;
     let mounts = MountsOf::process(source.as_fd(), container.process.pid)?;
     // Both are there for a moment, in one group.
-    let room = container.cgroup.doubled()?;
+    let room = container.cgroup.doubled(&container.dir.join(LIMITS))?;
     let moved = inside::with_own_mounts(&container.dir.join("host"), || {
         mount::tmpfs(&images, inside::half_of_memory())?;
         let rootfs = container.dir.join("rootfs");
@@ -82,14 +81,9 @@ pub(super) fn run(
             stopped_ns,
             running_ns: monotonic_ns(),
         };
-        let ended = source.signal(Signal::KILL);
-        let ended = ended.and_then(|_| source.wait(END_TIMEOUT));
-        let ended = ended.and_then(|ended| source.collect().map(|_| ended));
-        let stays = match ended {
-            Ok(true) => None,
-            Ok(false) => Some("its processes of before do not end".to_owned()),
-            Err(error) => Some(error.to_string()),
-        };
+        let stays = standstill::end(&source)
+            .err()
+            .map(|error| error.to_string());
         Ok::<_, Error>(Moved {
             process: process.id(),
             total: Duration::ZERO,
@@ -102,6 +96,7 @@ pub(super) fn run(
         })
     });
     drop(room);
+    standstill::forget_stopped(&container.dir);
     // An empty one that stays is used by the next move.
     let _ = fs::remove_dir(&images);
     let total = began.elapsed();
@@ -140,7 +135,7 @@ impl Copy<'_> {
         switch: &mut dyn Switch,
     ) -> Result<Process, Error> {
         let cgroup = &self.container.cgroup;
-        let stopped = stopped(cgroup)?;
+        let stopped = standstill::note_stopped(self.container)?;
         let entry = cgroup.entry()?;
         let mut sources = None;
         let made = switch
@@ -149,7 +144,7 @@ impl Copy<'_> {
             .and_then(|()| self.dump(source, from))
             .and_then(|()| {
                 // None can be born any more.
-                sources = Some(cgroup.pids()?);
+                sources = Some(cgroup.pids()?.into_iter().collect());
                 let place = Place {
                     root: self.root,
                     cgroup: &entry,
@@ -160,9 +155,9 @@ impl Copy<'_> {
             // Before the copy ends: what it would send at its end is not for its peers.
             switch.given_up();
             if let Some(sources) = &sources {
-                end_others(cgroup, sources);
+                standstill::end_others(cgroup, sources);
             }
-            go_on(cgroup, &stopped);
+            standstill::go_on(cgroup, &stopped);
         })
     }
 
@@ -176,53 +171,20 @@ impl Copy<'_> {
             cut: Cut::ByCaller,
             taken: self.taken,
             timeout: SWITCH_TIMEOUT.saturating_sub(self.began.elapsed()),
+            end: End::Own,
         }
     }
 
     fn dump(&self, source: &Process, from: &NetNs) -> Result<(), Error> {
-        let log = self.container.dir.join("criu-dump.log");
+        let log = self.container.dir.join(DUMP_LOG);
         let dumped = self.criu(from, &log).dump(source, Dumped::Stand);
         dumped.map_err(|error| checkpoint::explain(DUMP, error, &log))
     }
 
     fn restore(&self, place: Place<'_>, to: &NetNs) -> Result<Process, Error> {
-        let log = self.container.dir.join("criu-restore.log");
-        let pid_file = self.container.dir.join("criu-pid");
+        let log = self.container.dir.join(RESTORE_LOG);
+        let pid_file = self.container.dir.join(PID_FILE);
         let restored = self.criu(to, &log).restore(Some(place), &pid_file);
         restored.map_err(|error| checkpoint::explain(RESTORE, error, &log))
-    }
-}
-
-/// Processes that stand still by a signal of their own.
-fn stopped(cgroup: &NodeCgroup) -> Result<BTreeSet<u32>, Error> {
-    let mut all = cgroup.pids()?;
-    all.retain(|pid| checkpoint::is_stopped(*pid));
-    Ok(all.into_iter().collect())
-}
-
-/// Ends what CRIU has made of a copy. What stays is ended with the lab.
-fn end_others(cgroup: &NodeCgroup, sources: &[u32]) {
-    let others = cgroup.pids().unwrap_or_default();
-    let others = others.into_iter().filter(|pid| !sources.contains(pid));
-    let others = others.filter_map(|pid| Process::of_pid(pid).ok().flatten());
-    let others: Vec<Process> = others.collect();
-    for process in &others {
-        let _ = process.signal(Signal::KILL);
-    }
-    for process in &others {
-        let _ = process.wait(END_TIMEOUT);
-    }
-}
-
-/// Lets a container go on after a dump, also after one that was cut off.
-fn go_on(cgroup: &NodeCgroup, stopped: &BTreeSet<u32>) {
-    for pid in cgroup.pids().unwrap_or_default() {
-        let Ok(Some(process)) = Process::of_pid(pid) else {
-            continue;
-        };
-        tcp_repair::leave(&process);
-        if !stopped.contains(&pid) {
-            let _ = process.signal(Signal::CONT);
-        }
     }
 }

@@ -32,6 +32,11 @@ fn escaped(path: &Path) -> OsString {
     OsString::from_vec(bytes)
 }
 
+/// The name of a guest's QEMU. Thread names make the vCPUs recognisable in the host's tools.
+pub(super) fn process_name(guest: &str) -> String {
+    format!("latlab-{},debug-threads=on", escaped_text(guest))
+}
+
 pub(super) fn escaped_text(text: &str) -> String {
     text.replace(',', ",,")
 }

@@ -13,10 +13,12 @@ use super::cpu;
 use super::error;
 use super::fingerprint;
 use super::guest::Vm;
+use super::mend;
 use super::snapshot;
 use super::start::PreparedVm;
 use super::template;
 use crate::nodes::driver::{Driver, Node, Prepared, SCRATCH_INSIDE, Saved};
+use crate::nodes::mend::{Act, Found};
 use crate::nodes::preparation::Preparation;
 use crate::nodes::session::{After, Command, Error, Session};
 
@@ -90,6 +92,14 @@ impl Driver for VmPlan {
             files: vec![snapshot::STATE.to_owned()],
             stood,
         })
+    }
+
+    fn find(&self, node: &Node<'_>, act: Act, dir: &Path) -> Result<Option<Found>, Error> {
+        mend::find(node, act, dir)
+    }
+
+    fn settle(&self, node: &Node<'_>, act: Act, found: Found, dir: &Path) -> Result<(), Error> {
+        mend::settle(node, act, found, dir)
     }
 
     fn resume(&self, node: &Node<'_>) -> Result<(), Error> {

@@ -163,7 +163,7 @@ fn hand_over(
 }
 
 /// Lets the source go on. The target is gone.
-fn take_back(from: &mut Qmp) -> Result<(), Error> {
+pub(super) fn take_back(from: &mut Qmp) -> Result<(), Error> {
     // Refused where nothing is under way.
     let _ = from.execute("migrate_cancel", &json!({}));
     let deadline = Instant::now() + SWITCH_TIMEOUT;

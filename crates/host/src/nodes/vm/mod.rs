@@ -36,6 +36,7 @@ mod fingerprint;
 mod guest;
 pub mod initramfs;
 pub mod kernel;
+mod mend;
 mod migrate;
 pub mod modules;
 pub mod nic;

@@ -19,7 +19,7 @@ use latlab_model::plan::{GuestMemory, GuestTopology};
 use latlab_wire::channel::{clock_page, port_name};
 
 use super::accelerator::Accelerator;
-use super::command_line::{Line, escaped_text};
+use super::command_line::{Line, process_name};
 use super::confine::{self, Place};
 use super::cpu;
 use super::error::Error;
@@ -320,11 +320,7 @@ impl VmConfig<'_> {
             "-sandbox",
             "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
         );
-        // Thread names make the vCPUs recognisable in the host's tools.
-        line.option(
-            "-name",
-            format!("latlab-{},debug-threads=on", escaped_text(&self.name)),
-        );
+        line.option("-name", process_name(&self.name));
         let mut machine =
             "q35,sata=off,smbus=off,usb=off,vmport=off,dump-guest-core=off".to_owned();
         // As libvirt's installer sets it: a guest under KVM has better clocks.

@@ -53,8 +53,9 @@ pub(super) fn save(vm: &Vm, is_emulated: bool, into: &Path) -> Result<Option<Sto
 }
 
 fn migrate_into(qmp: &mut Qmp, file: &File) -> Result<(), Error> {
-    // A guest that began as a clone left its memory out.
-    let all = json!([{"capability": "x-ignore-shared", "state": false}]);
+    // A guest that began as a clone left its memory out, and a move that failed leaves it waiting before the end.
+    let off = |name: &str| json!({"capability": name, "state": false});
+    let all = json!([off("x-ignore-shared"), off("pause-before-switchover")]);
     qmp.execute("migrate-set-capabilities", &json!({"capabilities": all}))?;
     qmp.execute("migrate-set-parameters", &state::limits())?;
     qmp.execute_with("getfd", &json!({"fdname": STATE}), &[file.as_fd()])?;

@@ -152,7 +152,7 @@ impl Prepared for PreparedVm {
         if !state::can_copy_running(&mut source.qmp()?, self.plan.is_emulated())? {
             return Err(error::Error::Untracked.into());
         }
-        let backends = cards::taken_from(&source, &self.plan.net, &target.backends)?;
+        let backends = cards::taken_from(&source, &self.plan.net, target.backends)?;
         let vhost = self.vhost(&backends)?;
         let (ours, theirs) =
             UnixStream::pair().map_err(error::Error::io("pair", Path::new("sockets")))?;
