@@ -53,7 +53,7 @@ pub enum Verb {
     Shell(Shell),
     /// Stop nodes where they are: a VM's CPUs, or all processes of another node.
     Pause(Pause),
-    /// Let paused nodes go on.
+    /// Let paused nodes go on, also those whose move, snapshot or restore was cut off.
     Resume(Pause),
     /// Save a node with all its state into a directory; the node goes on (needs root).
     Snapshot(Snapshot),

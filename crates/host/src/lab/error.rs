@@ -187,24 +187,7 @@ impl Error {
             Error::Io { source, .. } => io_hint(source),
             Error::Sys(error) => io_hint(&error.source),
             Error::Netlink(_) => DOCTOR.into(),
-            Error::Cgroup {
-                source: cgroup::Error::Occupied { .. },
-                ..
-            } => "end them, or move them into a group of their own beside latlab's".into(),
-            Error::Cgroup {
-                source:
-                    cgroup::Error::Unavailable {
-                        what: cgroup::PROCESSES | cgroup::DEVICES,
-                        ..
-                    }
-                    | cgroup::Error::Sys(_),
-                ..
-            } => "a container does without where the lab says so: `security: {pids: unlimited, \
-                  devices: all}`"
-                .into(),
-            Error::Cgroup { .. } => {
-                "`latlab doctor` says which limits this machine can enforce".into()
-            }
+            Error::Cgroup { source, .. } => cgroup_hint(source).into(),
             Error::Image {
                 source: images::Error::Hide { .. },
                 ..
@@ -223,6 +206,22 @@ pub(super) const SAVE_IN: &str = "save a node in";
 
 /// For what this machine may simply not have.
 const DOCTOR: &str = "`latlab doctor` says what this machine lacks";
+
+fn cgroup_hint(error: &cgroup::Error) -> &'static str {
+    match error {
+        cgroup::Error::Occupied { .. } => {
+            "end them, or move them into a group of their own beside latlab's"
+        }
+        cgroup::Error::Unavailable {
+            what: cgroup::PROCESSES | cgroup::DEVICES,
+            ..
+        }
+        | cgroup::Error::Sys(_) => {
+            "a container does without where the lab says so: `security: {pids: unlimited, devices: all}`"
+        }
+        _ => "`latlab doctor` says which limits this machine can enforce",
+    }
+}
 
 fn journal_hint(error: &journal::Error) -> String {
     match error {
