@@ -81,7 +81,12 @@ impl Qmp {
             path: path.to_owned(),
             timeout,
         };
-        let greeting = qmp.read("the greeting", Instant::now() + timeout)?;
+        let deadline = Instant::now() + timeout;
+        let mut greeting = qmp.read("the greeting", deadline)?;
+        // Events that a client before did not take any more.
+        while parse_event(&mut greeting).is_some() {
+            greeting = qmp.read("the greeting", deadline)?;
+        }
         if greeting.get("QMP").is_none() {
             return Err(malformed("the greeting", &greeting.to_string()));
         }
