@@ -1,14 +1,13 @@
 //! `latlab compare`: two runs, cell by cell. Exit code 1 when a difference was found.
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use latlab_report::{Analysis, analyse, compare};
+use latlab_report::compare;
 
 use crate::args::Compare;
-use crate::failure::{Failure, Hint, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::format::Format;
-use crate::report::{look, open};
+use crate::report::{look, read};
 
 pub fn run(args: &Compare) -> Outcome {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
@@ -30,8 +29,4 @@ pub fn run(args: &Compare) -> Outcome {
         None => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,
     })
-}
-
-fn read(run: &Path) -> Result<Analysis, Failure> {
-    analyse(&open(run)?).hint("the run directory is incomplete; was it copied completely?")
 }

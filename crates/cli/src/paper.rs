@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use latlab_model::paper::{Paper, PaperName};
 use latlab_model::results::{PaperComparison, Summary};
-use latlab_report::csv_row;
 
-use crate::failure::{Failure, Hint, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
+use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
 use crate::format::Format;
 use crate::run::{self, Measured};
 use crate::{args, report, table};
@@ -98,11 +97,7 @@ fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode
 /// The summaries of run directories, each of a study of the paper.
 fn kept(paper: &Paper, args: &args::Paper) -> Result<Vec<Summary>, Failure> {
     let summary = |path: &Path| {
-        let dir = report::open(path)?;
-        let analysis = latlab_report::analyse(&dir);
-        let summary = analysis
-            .hint("the run directory is incomplete; was it copied completely?")?
-            .summary;
+        let summary = report::read(path)?.summary;
         if paper.studies.contains(&summary.study) {
             return Ok(summary);
         }
@@ -121,55 +116,8 @@ fn print(paper: &PaperComparison, format: Format) -> Result<(), Failure> {
     let text = match format {
         Format::Table => latlab_report::paper::render(paper, report::look()),
         Format::Json => serde_json::to_string_pretty(paper)? + "\n",
-        Format::Csv => csv(paper),
+        Format::Csv => latlab_report::paper::csv(paper),
     };
     crate::print::out(&text)?;
     Ok(())
-}
-
-fn csv(paper: &PaperComparison) -> String {
-    let titles = [
-        "table",
-        "place",
-        "row",
-        "column",
-        "published",
-        "published_unit",
-        "published_ratio",
-        "measured",
-        "measured_unit",
-        "ratio",
-        "ratio_low",
-        "ratio_high",
-        "verdict",
-        "reason",
-    ];
-    let mut out = csv_row(&titles.map(str::to_owned));
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-    for table in &paper.tables {
-        for row in &table.rows {
-            for (column, value) in table.columns.iter().zip(&row.values) {
-                let interval = value.ratio_ci95;
-                let verdict = value.verdict.map(|verdict| serde_json::json!(verdict));
-                let verdict = verdict.and_then(|verdict| verdict.as_str().map(str::to_owned));
-                out += &csv_row(&[
-                    table.title.clone(),
-                    table.place.clone(),
-                    row.name.clone(),
-                    column.clone(),
-                    number(value.published),
-                    row.published_unit.clone(),
-                    number(value.published_ratio),
-                    number(value.measured),
-                    row.measured_unit.clone(),
-                    number(value.ratio),
-                    number(interval.map(|interval| interval.0)),
-                    number(interval.map(|interval| interval.1)),
-                    verdict.unwrap_or_default(),
-                    value.reason.clone().unwrap_or_default(),
-                ]);
-            }
-        }
-    }
-    out
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use latlab_model::results::Summary;
 use latlab_report::terminal::{self, Look};
-use latlab_report::{analyse, conclude};
+use latlab_report::{Analysis, analyse, conclude};
 use latlab_samples::RunDir;
 
 use crate::args::Report;
@@ -14,16 +14,21 @@ use crate::failure::{Failure, Hint, Outcome};
 use crate::format::Format;
 
 pub fn run(args: &Report) -> Outcome {
-    let dir = open(&args.run)?;
-    damaged(&dir);
     if args.print_only {
-        let analysis =
-            analyse(&dir).hint("the run directory is incomplete; was it copied completely?")?;
-        print(&analysis.summary, args.format)?;
+        print(&read(&args.run)?.summary, args.format)?;
     } else {
+        let dir = open(&args.run)?;
+        damaged(&dir);
         write_and_print(&dir, args.format)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The analysis of a run directory, in which nothing is written.
+pub fn read(path: &Path) -> Result<Analysis, Failure> {
+    let dir = open(path)?;
+    damaged(&dir);
+    analyse(&dir).hint("the run directory is incomplete; was it copied completely?")
 }
 
 pub fn open(path: &Path) -> Result<RunDir, Failure> {

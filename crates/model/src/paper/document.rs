@@ -125,23 +125,13 @@ impl FromYaml for Quantity {
                 "p99.9" => Quantity::P999,
                 _ => return None,
             },
-            Some(("gap", act)) => Quantity::Gap(act_of(act)?),
-            Some(("took", act)) => Quantity::Took(act_of(act)?),
+            Some(("gap", act)) => Quantity::Gap(ActionKind::of_word(act)?),
+            Some(("took", act)) => Quantity::Took(ActionKind::of_word(act)?),
             Some(("start", kind)) => Quantity::Start(kind.to_owned()),
             Some(("metric", name)) => Quantity::Metric(name.to_owned()),
             _ => return None,
         })
     }
-}
-
-fn act_of(word: &str) -> Option<ActionKind> {
-    Some(match word {
-        "pause" => ActionKind::Pause,
-        "migrate" => ActionKind::Migrate,
-        "snapshot" => ActionKind::Snapshot,
-        "restore" => ActionKind::Restore,
-        _ => return None,
-    })
 }
 
 impl Paper {

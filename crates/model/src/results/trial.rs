@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::hwlat::{Hwlat, SilentStalls};
 use super::intruder::Intruder;
 use super::workload::WorkloadResult;
+use crate::words::vocabulary;
 
 /// `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -130,6 +131,9 @@ pub enum ActionKind {
     Snapshot,
     Restore,
 }
+vocabulary!(ActionKind, {
+    "pause" => Pause, "migrate" => Migrate, "snapshot" => Snapshot, "restore" => Restore,
+});
 
 impl ActionRecord {
     /// How long the node stood still, if that is known.

@@ -146,10 +146,8 @@ fn relate(
     value.ratio = both.map(|(own, first)| tidy(own / first));
     value.ratio_ci95 = tested.map(|tested| tested.ci95);
     if let Some(published) = value.published_direction {
-        let emulated = figures.iter().flatten().any(|figure| figure.emulated)
-            && [0, index]
-                .iter()
-                .any(|&i| figures[i].as_ref().is_ok_and(|f| f.emulated));
+        let is_emulated = |index: usize| figures[index].as_ref().is_ok_and(|f| f.emulated);
+        let emulated = is_emulated(0) || is_emulated(index);
         let (verdict, reason) = judge(published, value, emulated);
         value.verdict = Some(verdict);
         value.reason = value.reason.take().or(reason);

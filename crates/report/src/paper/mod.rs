@@ -6,9 +6,11 @@
 //! ```
 
 mod compare;
+mod csv;
 mod figure;
 mod table;
 
 pub use compare::{compare, of_run};
+pub use csv::csv;
 pub use table::render;
 pub(crate) use table::tables;

@@ -123,7 +123,7 @@ fn said(value: &PaperValue) -> String {
     }
 }
 
-fn word(verdict: PaperVerdict) -> &'static str {
+pub(super) fn word(verdict: PaperVerdict) -> &'static str {
     match verdict {
         PaperVerdict::Holds => "holds",
         PaperVerdict::DoesNotHold => "does not hold",

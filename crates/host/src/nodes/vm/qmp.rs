@@ -354,6 +354,15 @@ mod tests {
     }
 
     #[test]
+    fn events_that_another_client_left_come_before_the_greeting() {
+        const LATE: &str = "{\"event\": \"STOP\"}\r\n{\"QMP\": {\"version\": {}}}\r\n";
+        let path = qemu("late", &[LATE, DONE]);
+        let qmp = Qmp::connect(&path, Duration::from_secs(5)).unwrap();
+        assert_eq!(qmp.event_at("STOP"), None, "it is not of this client");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
     fn silence_and_nonsense_are_errors() {
         let path = qemu("silence", &[GREETING, DONE, ""]);
         let mut qmp = Qmp::connect(&path, Duration::from_millis(50)).unwrap();
