@@ -56,7 +56,7 @@ pub fn write(dir: &RunDir) -> Result<Summary, Failure> {
     )
 }
 
-/// As [`write`], and prints the table and the path.
+/// As [`write()`], and prints the table and the path.
 pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
     let summary = write(dir)?;
     print(&summary, format)?;

@@ -302,6 +302,14 @@ fn pass(bench: &Bench, chance: &mut Chance, log: &mut Log, kinds: &[&str]) {
     world::reap();
 }
 
+/// Packets sent and received, from ping's summary; none without one.
+fn counts(summary: &str) -> [u64; 2] {
+    let mut words = summary
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok());
+    [(); 2].map(|()| words.next().unwrap_or_default())
+}
+
 #[test]
 fn labs_under_random_kills_leave_nothing_and_disturb_no_other() {
     let given = std::env::var("LATLAB_SOAK_SECONDS")
@@ -361,7 +369,9 @@ fn labs_under_random_kills_leave_nothing_and_disturb_no_other() {
                     .find(|l| l.contains("packets transmitted"))
                     .unwrap_or_default();
                 log.say(&format!("flow {name}: {line}"));
-                assert!(line.contains(" 0% packet loss"), "{name}: {said:#?}");
+                let [sent, received] = counts(line);
+                // The answer to the last one may be on its way when ping is stopped.
+                assert!(received > 0 && sent <= received + 1, "{name}: {said:#?}");
             }
             bench.latlab(&["destroy", "--all", "-y"]).good();
             bench.assert_clean();

@@ -39,7 +39,7 @@ const HOLDS_NS: [u64; 3] = [100_000, 1_000_000, 10_000_000];
 /// Packets a second, and duration.
 const RATE: &str = "1000";
 const DURATION_MS: &str = "500";
-/// Comparisons until one is within the limits.
+/// Comparisons until each hold was found within the limits.
 const ATTEMPTS: usize = 6;
 /// After its window an endpoint only hands over its records.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,17 +49,25 @@ fn an_injected_delay_is_found() {
     namespaces::enter("an_injected_delay_is_found", || {
         let scratch = labs::Scratch::new();
         let lab = scratch.deploy(LAB);
-        let mut last = Vec::new();
+        let mut wrong = HOLDS_NS.to_vec();
+        let mut found = Vec::new();
         for _ in 0..ATTEMPTS {
-            last = compare(&lab);
-            last.iter().for_each(|found| eprintln!("{found}"));
-            if last.iter().all(Found::is_right) {
+            found = compare(&lab);
+            found.iter().for_each(|found| eprintln!("{found}"));
+            wrong.retain(|hold| {
+                found
+                    .iter()
+                    .any(|found| found.hold == *hold && !found.is_right())
+            });
+            if wrong.is_empty() {
                 break;
             }
         }
         lab.destroy().unwrap();
-        let wrong: Vec<_> = last.iter().filter(|found| !found.is_right()).collect();
-        assert!(wrong.is_empty(), "{ATTEMPTS} times, at last {wrong:?}");
+        assert!(
+            wrong.is_empty(),
+            "{wrong:?} ns in {ATTEMPTS} comparisons, at last {found:?}"
+        );
     });
 }
 

@@ -301,6 +301,22 @@ mod tests {
         assert_eq!(learned.find(1, 0x20_0000_0000, 1000, 300), Some(PortId(1)));
     }
 
+    /// While the table is full of live addresses, a frame from a new one takes no lock for writing and visits nothing.
+    #[test]
+    fn a_port_without_room_is_swept_for_once_a_second() {
+        let learned = Learned::default();
+        for source in 0..=u64::from(MAX_OF_PORT) {
+            assert_eq!(learned.read().swept, None);
+            learned.learn(1, source, PortId(1), 7, 300);
+        }
+        assert_eq!(learned.read().swept, Some(7));
+        let is_news = |now| learned.read().is_news((1, 0x10_0000_0000), PortId(1), now);
+        assert!(!is_news(7) && is_news(8));
+        learned.learn(1, 0x10_0000_0000, PortId(1), 8, 300);
+        assert_eq!(learned.read().swept, Some(8));
+        assert!(!is_news(8));
+    }
+
     #[test]
     fn moves_of_one_address_between_two_ports_are_limited() {
         let learned = Learned::default();

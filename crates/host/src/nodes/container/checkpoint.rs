@@ -49,7 +49,7 @@ pub fn image(dir: &Path) -> Result<PathBuf, Error> {
 }
 
 /// Saves a container in an empty directory that only root enters. Returns the names of its files. One that is to end
-/// stands still, its network cut off, until [`end`] or [`mend::settle`].
+/// stands still, its network cut off, until [`end`] or `mend::settle`.
 pub fn save(
     container: &Container,
     netns: &NetNs,
