@@ -315,8 +315,8 @@ fn labs_under_random_kills_leave_nothing_and_disturb_no_other() {
     let given = std::env::var("LATLAB_SOAK_SECONDS")
         .ok()
         .and_then(|s| s.parse().ok());
-    let Some(seconds) = given.or(whole().then_some(60)) else {
-        println!("skipped: takes a minute and more; LATLAB_SOAK_SECONDS is its length");
+    let Some(seconds) = given.or(whole().then_some(30)) else {
+        println!("skipped: takes half a minute and more; LATLAB_SOAK_SECONDS is its length");
         return;
     };
     enter(
