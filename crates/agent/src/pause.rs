@@ -52,10 +52,11 @@ pub fn run() -> Result<(), String> {
     let requests = workload::socket()
         .map_err(|e| format!("cannot make a pair of sockets for the host's requests: {e}"))?;
     if let Ok(ready) = ready {
-        rustix::io::write(&ready, b"1").map_err(|e| format!("cannot report to the host: {e}"))?;
-        // Its words went to a file of the host's until here.
+        // Opened first: once it has reported, the host may mount another /dev.
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.map_err(|e| format!("cannot open /dev/null: {e}"))?;
+        rustix::io::write(&ready, b"1").map_err(|e| format!("cannot report to the host: {e}"))?;
+        // Its words went to a file of the host's until here.
         os::replace_streams(null.as_fd()).map_err(|e| format!("cannot let go of its log: {e}"))?;
     }
     serve(&signals, &requests)

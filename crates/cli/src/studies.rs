@@ -28,6 +28,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("devices", include_str!("../../../studies/devices.yaml")),
     ("boot", include_str!("../../../studies/boot.yaml")),
     ("density", include_str!("../../../studies/density.yaml")),
+    ("runtimes", include_str!("../../../studies/runtimes.yaml")),
     ("workloads", include_str!("../../../studies/workloads.yaml")),
     ("pause", include_str!("../../../studies/pause.yaml")),
     ("migration", include_str!("../../../studies/migration.yaml")),

@@ -152,7 +152,7 @@ impl Bench {
             command.arg("--root").arg(self.scratch.join("state"));
             command.arg(match self.config.runtime {
                 Runtime::Crun => "--cgroup-manager=disabled",
-                Runtime::Runc => "--rootless=true",
+                _ => "--rootless=true",
             });
             command.args(["run", "--bundle"]).arg(&bundle).arg("bench");
             let started = Instant::now();

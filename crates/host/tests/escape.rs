@@ -21,7 +21,7 @@ use latlab_model::kinds::{Runtime, Seccomp, Security};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use rustix::mount::MountFlags;
 
-use containers::{Node, RUNTIMES, run, shell};
+use containers::{Node, run, runtimes, shell};
 
 const AGENT_INSIDE: &str = "/run/latlab/agent";
 
@@ -101,7 +101,7 @@ fn no_known_escape_leads_out_of_a_container() {
     namespaces::enter(NAME, || {
         let ways = ways_out::all();
         assert!(ways.len() >= 90, "{} ways", ways.len());
-        for runtime in RUNTIMES {
+        for runtime in runtimes() {
             let mut node = new_node(runtime);
             let data = node.scratch.join("data");
             let below = data.join("below");
@@ -172,7 +172,7 @@ fn no_known_escape_leads_out_of_a_container() {
 fn every_process_of_a_container_is_confined_and_only_a_lab_grants_more() {
     let name = "every_process_of_a_container_is_confined_and_only_a_lab_grants_more";
     namespaces::enter(name, || {
-        for runtime in RUNTIMES {
+        for runtime in runtimes() {
             let status = |c: &Container, pid: &str, key: &str| {
                 let text = shell(c, &format!("cat /proc/{pid}/status"));
                 let line = text.lines().find_map(|l| l.strip_prefix(key)).unwrap();
@@ -211,7 +211,7 @@ fn every_process_of_a_container_is_confined_and_only_a_lab_grants_more() {
 fn a_node_program_cannot_execute_latlab_through_its_interpreter() {
     let name = "a_node_program_cannot_execute_latlab_through_its_interpreter";
     namespaces::enter(name, || {
-        for runtime in RUNTIMES {
+        for runtime in runtimes() {
             let node = new_node(runtime);
             let c = node.start();
             // CVE-2019-5736: a process that starts it would execute its own binary, inside.
@@ -231,7 +231,7 @@ fn a_node_program_cannot_execute_latlab_through_its_interpreter() {
 #[test]
 fn a_probe_is_latlabs_own_whatever_lies_in_its_place() {
     namespaces::enter("a_probe_is_latlabs_own_whatever_lies_in_its_place", || {
-        for runtime in RUNTIMES {
+        for runtime in runtimes() {
             let node = new_node(runtime);
             let c = node.start();
             let replace = "mv /run/latlab /run/moved && mkdir /run/latlab && \
@@ -253,7 +253,7 @@ fn a_working_directory_does_not_lead_through_descriptors() {
     namespaces::enter(
         "a_working_directory_does_not_lead_through_descriptors",
         || {
-            for runtime in RUNTIMES {
+            for runtime in runtimes() {
                 let mut node = new_node(runtime);
                 let marker = node.scratch.join("marker");
                 fs::write(&marker, "of the machine").unwrap();
@@ -285,7 +285,7 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
     namespaces::enter(
         "binds_and_links_of_a_hostile_image_stay_in_the_container",
         || {
-            for runtime in RUNTIMES {
+            for runtime in runtimes() {
                 let mut node = new_node(runtime);
                 let [image, victim, data] =
                     ["image", "victim", "data"].map(|name| node.scratch.join(name));
@@ -313,7 +313,7 @@ fn binds_and_links_of_a_hostile_image_stay_in_the_container() {
 #[test]
 fn only_root_reads_the_files_of_a_container() {
     namespaces::enter("only_root_reads_the_files_of_a_container", || {
-        for runtime in RUNTIMES {
+        for runtime in runtimes() {
             let mut node = new_node(runtime);
             node.config.env.insert("SECRET".into(), "x".into());
             let c = node.start();

@@ -61,8 +61,19 @@ const QEMU: Tool = if cfg!(target_arch = "aarch64") {
 const UNASKED: &str = "";
 
 pub const TOOLS: &[Tool] = &[
-    tool("crun", "crun", "no container nodes (unless runc is there)"),
+    tool(
+        "crun",
+        "crun",
+        "no container nodes (unless another runtime is there)",
+    ),
     optional(tool("runc", "runc", "no `runtime: runc`")),
+    optional(tool("podman", "podman", "no `runtime: podman`")),
+    optional(tool(
+        "systemd-nspawn",
+        "systemd-container",
+        "no `runtime: nspawn`",
+    )),
+    optional(tool("lxc-start", "lxc", "no `runtime: lxc`")),
     QEMU,
     optional(tool(
         "mksquashfs",

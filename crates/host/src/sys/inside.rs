@@ -144,6 +144,33 @@ pub fn in_namespaces_of<T: Send, E: From<Error> + Send>(
     result?
 }
 
+/// Runs `body` on a thread that is in the namespaces of `process`, a pidfd, its mounts included, with `root` as its root:
+/// what `body` mounts is mounted there.
+pub fn in_mounts_of<T: Send, E: From<Error> + Send>(
+    process: BorrowedFd<'_>,
+    root: BorrowedFd<'_>,
+    body: impl FnOnce() -> Result<T, E> + Send,
+) -> Result<T, E> {
+    let result = on_thread(|| {
+        // SAFETY: only this thread gets a root and a working directory apart, and it ends after `body`.
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }
+            .map_err(Error::of("divide", "root directories"))?;
+        let kinds = ThreadNameSpaceType::NETWORK
+            | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
+            | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
+            | ThreadNameSpaceType::CONTROL_GROUP
+            | ThreadNameSpaceType::MOUNT
+            | ThreadNameSpaceType::PROCESS_ID;
+        move_into_thread_name_spaces(process, kinds)
+            .map_err(Error::of("enter", "the node's namespaces"))?;
+        rustix::process::fchdir(root)
+            .and_then(|()| rustix::process::chroot(c"."))
+            .map_err(Error::of("enter", "the node's root"))?;
+        Ok(body())
+    });
+    result?
+}
+
 /// Takes everything but `keep` out of the calling thread's bounding set: the thread keeps what it
 /// has, programs it executes do not get it.
 fn limit_capabilities(keep: &[u32]) -> Result<(), Error> {

@@ -2,13 +2,13 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::mount::MoveMountFlags;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
 use super::{Error, Errors, proc};
 
@@ -42,6 +42,74 @@ pub fn make_read_only(target: &Path) -> Result<(), Error> {
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
     rustix::mount::mount_remount(target, flags, "")
         .map_err(Error::of("make read-only", target.display()))
+}
+
+/// Options of a cloned mount.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TreeOptions {
+    pub read_only: bool,
+    pub no_devices: bool,
+    pub no_programs: bool,
+    pub no_set_user_id: bool,
+}
+
+/// A copy of the mount that has `source`, seen nowhere until it is attached.
+pub fn clone_tree(source: &Path, recursive: bool) -> Result<OwnedFd, Error> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
+    rustix::mount::open_tree(rustix::fs::CWD, source, flags)
+        .map_err(Error::of("clone the mount of", source.display()))
+}
+
+/// Adds options to a cloned mount, and to those below it if `recursive` (`mount_setattr(2)`, Linux 5.12).
+pub fn set_options(
+    tree: BorrowedFd<'_>,
+    options: TreeOptions,
+    recursive: bool,
+) -> Result<(), Error> {
+    let flag = |wanted: bool, flag: u64| if wanted { flag } else { 0 };
+    let attributes = libc::mount_attr {
+        attr_set: flag(options.read_only, libc::MOUNT_ATTR_RDONLY)
+            | flag(options.no_devices, libc::MOUNT_ATTR_NODEV)
+            | flag(options.no_programs, libc::MOUNT_ATTR_NOEXEC)
+            | flag(options.no_set_user_id, libc::MOUNT_ATTR_NOSUID),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let below = if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the structure, whose size is given, and the empty path outlive the call, which only reads them.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | below,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::of("set options of", "a mount")(
+            io::Error::last_os_error(),
+        )),
+    }
+}
+
+/// Mounts a file system of the kernel's at `target`.
+pub fn file_system(
+    source: &Path,
+    target: &Path,
+    kind: &str,
+    flags: MountFlags,
+    data: &str,
+) -> Result<(), Error> {
+    let failed = Error::of("mount a file system at", target.display());
+    let Ok(data) = CString::new(data) else {
+        return Err(failed(Errno::INVAL));
+    };
+    rustix::mount::mount(source, target, kind, flags, Some(data.as_c_str())).map_err(failed)
 }
 
 /// Attaches a cloned mount at `target`; nothing mounted there is seen elsewhere.

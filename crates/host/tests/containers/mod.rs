@@ -14,13 +14,27 @@ use latlab_host::cgroup::{Cgroups, Limits, NodeCgroup};
 use latlab_host::images::{Cache, Image, RootView, prepare};
 use latlab_host::nodes::container::{self, Container, ContainerConfig, Running};
 use latlab_host::nodes::session::{Command, Exit, Session};
+use latlab_host::programs;
 use latlab_host::sys::mount;
 use latlab_host::sys::process::{self, Process};
 use latlab_model::kinds::{Bind, Runtime, Security};
 
 use crate::namespaces;
 
-pub const RUNTIMES: [Runtime; 2] = [Runtime::Crun, Runtime::Runc];
+/// The runtimes that are installed here; those that are not are named.
+pub fn runtimes() -> Vec<Runtime> {
+    let is_here = |runtime: &Runtime| {
+        let mut programs = runtime.programs().iter();
+        let missing = programs.find(|program| programs::find(program).is_none());
+        if let Some(program) = missing {
+            eprintln!("{runtime} skipped: `{program}` is not installed");
+        }
+        missing.is_none()
+    };
+    let all: Vec<Runtime> = Runtime::ALL.iter().copied().filter(is_here).collect();
+    assert!(all.contains(&Runtime::Crun), "crun is what most labs use");
+    all
+}
 
 /// A node with its surroundings.
 pub struct Node {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which OCI runtime starts a container; its word is the program's name.
+/// The program that starts a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
@@ -10,6 +10,34 @@ pub enum Runtime {
     #[default]
     Crun,
     Runc,
+    /// Through conmon and an OCI runtime, without a daemon.
+    Podman,
+    /// systemd's own.
+    Nspawn,
+    Lxc,
+}
+
+impl Runtime {
+    /// Programs of which one must be installed for a container of any runtime.
+    pub const PROGRAMS: &'static [&'static str] =
+        &["crun", "runc", "podman", "systemd-nspawn", "lxc-start"];
+
+    /// The programs that it needs, its own first.
+    pub const fn programs(self) -> &'static [&'static str] {
+        match self {
+            Runtime::Crun => &["crun"],
+            Runtime::Runc => &["runc"],
+            Runtime::Podman => &["podman", "crun"],
+            Runtime::Nspawn => &["systemd-nspawn"],
+            Runtime::Lxc => &["lxc-start"],
+        }
+    }
+
+    /// Whether nothing of it stays beside the container. A process that watches the container would neither be saved
+    /// with it nor know where it went.
+    pub const fn leaves(self) -> bool {
+        matches!(self, Runtime::Crun | Runtime::Runc)
+    }
 }
 
 /// The kernel's capabilities, at their numbers (capabilities(7)), without `CAP_`.

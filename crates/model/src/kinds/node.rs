@@ -13,7 +13,7 @@ use crate::words::vocabulary;
 pub enum NodeKind {
     /// Processes in a network namespace of their own, on the host's file system.
     Native,
-    /// A container started by an OCI runtime.
+    /// A container started by one of several runtimes.
     Container,
     /// A virtual machine started by QEMU.
     Vm,
@@ -113,7 +113,7 @@ impl NodeKind {
                 needs: Needs {
                     capabilities: &[(Facts::OVERLAYFS, "use kind native"), NAMESPACES],
                     wishes: &[],
-                    programs: Runtime::WORDS,
+                    programs: Runtime::PROGRAMS,
                 },
             },
             NodeKind::Vm => NodeProperties {

@@ -52,9 +52,11 @@ impl<'a> Lacks<'a> {
 /// Debian's package of a program that a lab may need.
 pub fn package(program: &str) -> &str {
     match program {
+        "lxc-start" => "lxc",
         "mksquashfs" => "squashfs-tools",
         "nft" => "nftables",
         "qemu-system-x86_64" => "qemu-system-x86",
+        "systemd-nspawn" => "systemd-container",
         other => other,
     }
 }

@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 
 use super::document::Plan;
 use super::link::{LinkPlan, Medium};
-use super::node::NodePlan;
+use super::node::{NodeBody, NodePlan};
 use super::place::Profiles;
 use super::planner::plan_with;
 use super::workload::check_workload;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
-use crate::kinds::Carrier;
+use crate::kinds::{Carrier, Runtime};
 use crate::results::{CellPlan, Environment, Factor, PlannedTrial, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
@@ -213,6 +213,13 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
                 "whose processes are among the host's",
                 "only containers and VMs can be saved and moved",
             );
+        } else if let (false, Some(runtime)) =
+            (matches!(action.act, Act::Pause { .. }), watched(node))
+        {
+            refuse(
+                &format!("a container of {runtime}, which stays beside it"),
+                "only containers of crun and runc can be saved and moved",
+            );
         } else if !goes_on(m, ends, node, &action.act) {
             refuse(
                 "where a program of the probe would not go on",
@@ -222,6 +229,16 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
         if let Act::Migrate { to } = &action.act {
             check_move(m, name, to, plan, errors);
         }
+    }
+}
+
+/// The runtime of a container that cannot be saved for its sake.
+fn watched(node: &NodePlan) -> Option<Runtime> {
+    match &node.body {
+        NodeBody::Container(container) => {
+            Some(container.runtime).filter(|runtime| !runtime.leaves())
+        }
+        _ => None,
     }
 }
 

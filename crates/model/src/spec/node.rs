@@ -17,7 +17,9 @@ use crate::units::{Bytes, CpuList};
 
 read_words!(NodeKind, "a kind of node", "native");
 
-words!(Runtime, "an OCI runtime", { "crun" => Crun, "runc" => Runc });
+words!(Runtime, "a container runtime", {
+    "crun" => Crun, "runc" => Runc, "podman" => Podman, "nspawn" => Nspawn, "lxc" => Lxc,
+});
 
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
 

@@ -1,7 +1,8 @@
 //! The OCI runtime configuration (`config.json`) of a container.
 //!
-//! Only what latlab needs of the specification is spelled out, as plain structures: the runtime
-//! is one of two we test with, and everything it does not see here keeps the kernel's default.
+//! Only what latlab needs of the specification is spelled out, as plain structures: everything that a
+//! runtime does not see here keeps the kernel's default. Runtimes that do not read it get the same from latlab
+//! (`runtimes/world.rs`).
 //! Three things are left out on purpose. There are no cgroups, because latlab has put the
 //! runtime itself into the node's group. There are no resource limits (`rlimits`) but those on
 //! priorities: a program in a container inherits the same ones as in a native node, or the two could
@@ -21,6 +22,9 @@ use crate::images::RootView;
 use crate::sys::{devices, mount};
 
 pub(super) const AGENT_INSIDE: &str = "/run/latlab/agent";
+
+/// Where the cgroups are that programs look for.
+pub(super) const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Where outputs of commands are that the first process started.
 pub(super) const OUTPUT_INSIDE: &str = "/run/latlab/output";
@@ -111,10 +115,10 @@ pub(super) struct Config {
     pub process: OciProcess,
     root: Root,
     hostname: String,
-    mounts: Vec<Mount>,
+    pub(super) mounts: Vec<Mount>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<String, String>,
-    linux: Linux,
+    pub(super) linux: Linux,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -159,21 +163,27 @@ struct Root {
 }
 
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
-struct Mount {
-    destination: PathBuf,
-    r#type: String,
-    source: PathBuf,
+pub(super) struct Mount {
+    pub destination: PathBuf,
+    pub r#type: String,
+    pub source: PathBuf,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    options: Vec<String>,
+    pub options: Vec<String>,
+}
+
+impl Mount {
+    pub(super) fn is_bind(&self) -> bool {
+        self.r#type == "bind"
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Linux {
+pub(super) struct Linux {
     namespaces: Vec<Namespace>,
-    devices: Vec<Device>,
-    masked_paths: Vec<PathBuf>,
-    readonly_paths: Vec<PathBuf>,
+    pub devices: Vec<Device>,
+    pub masked_paths: Vec<PathBuf>,
+    pub readonly_paths: Vec<PathBuf>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -185,11 +195,11 @@ struct Namespace {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Device {
-    path: PathBuf,
+pub(super) struct Device {
+    pub path: PathBuf,
     r#type: String,
-    major: u32,
-    minor: u32,
+    pub major: u32,
+    pub minor: u32,
     file_mode: u32,
     uid: u32,
     gid: u32,
@@ -270,6 +280,18 @@ impl Config {
             .filter_map(number)
             .map(|n| n as u32)
             .collect()
+    }
+
+    /// The names of [`capabilities`](Self::capabilities), with `CAP_`.
+    pub(super) fn capability_names(&self) -> &[String] {
+        &self.process.capabilities.bounding
+    }
+
+    /// Resource limits that are 0, as in `setrlimit(2)`, in small letters and without `RLIMIT_`.
+    pub(super) fn forbidden_limits(&self) -> Vec<String> {
+        let limits = self.process.rlimits.iter();
+        let names = limits.map(|limit| limit.r#type.trim_start_matches("RLIMIT_"));
+        names.map(str::to_lowercase).collect()
     }
 
     pub(super) fn working_directory(&self) -> &str {

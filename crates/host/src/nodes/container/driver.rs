@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use latlab_model::kinds::{Bind, Devices};
+use latlab_model::kinds::{Bind, Devices, Runtime};
 use latlab_model::plan::{ContainerPlan, NodePlan};
 
 use super::checkpoint;
@@ -60,10 +60,11 @@ impl Driver for ContainerPlan {
     }
 
     fn borrows(&self) -> Option<Tool> {
-        Some(Tool::Criu)
+        self.runtime.leaves().then_some(Tool::Criu)
     }
 
     fn snapshot(&self, node: &Node<'_>, into: &Path, after: After) -> Result<Saved, Error> {
+        unwatched(self.runtime)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;
         let netns = NetNs::open(&node.netns)?;
         let machine = machine(node, &tool)?;
@@ -106,6 +107,14 @@ fn machine(node: &Node<'_>, tool: &Borrowed) -> Result<String, Error> {
     Ok(format!(
         "deployment {lab}, image {image}, kernel {kernel}, CRIU {version}"
     ))
+}
+
+/// Only a container that no process of its runtime watches can be saved.
+fn unwatched(runtime: Runtime) -> Result<(), ContainerError> {
+    match runtime.leaves() {
+        true => Ok(()),
+        false => Err(ContainerError::Watched(runtime)),
+    }
 }
 
 fn group(node: &Node<'_>) -> Result<NodeCgroup, Error> {
@@ -173,6 +182,7 @@ impl Prepared for PreparedContainer {
         from: &Path,
     ) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
+        unwatched(self.plan.runtime)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;
         let here = machine(node, &tool)?;
         if here != expected {
@@ -192,6 +202,7 @@ impl Prepared for PreparedContainer {
         switch: &mut dyn Switch,
     ) -> Result<Moved, Error> {
         let node = &start.node;
+        unwatched(self.plan.runtime)?;
         let no_target = || Error::Other("no network namespace was made for it".into());
         let to = target.netns.as_ref().ok_or_else(no_target)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use latlab_model::kinds::Runtime;
+
 use crate::borrowed;
 use crate::cgroup;
 use crate::sys;
@@ -27,6 +29,8 @@ pub enum Error {
     Command { program: String, reason: String },
     #[error("the first process of the container runs without its seccomp filter")]
     Unfiltered,
+    #[error("the first process of the container has rights that it was not given")]
+    Rights,
     #[error("the container has ended")]
     Ended,
     /// CRIU could not dump or restore it.
@@ -41,6 +45,8 @@ pub enum Error {
     Unproven(String),
     #[error("the container cannot be kept: {0}")]
     NotKept(String),
+    #[error("the container cannot be saved or moved: {0} stays beside it and would lose it")]
+    Watched(Runtime),
     #[error("the network cannot follow the container: {0}")]
     NotMoved(String),
     #[error(transparent)]
@@ -56,6 +62,9 @@ impl Error {
             }
             Self::NotKept(_) => {
                 "commands that are to be kept are started by `latlab exec --detach`".into()
+            }
+            Self::Watched(_) => {
+                "`runtime: crun` and `runc` leave nothing beside a container".into()
             }
             Self::Criu { log, .. } => format!("the errors are in {}", log.display()),
             _ => return None,

@@ -14,22 +14,22 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{Read, Seek, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use latlab_model::kinds::Runtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::config::{Config, Input};
+use super::config::{CGROUP_ROOT, Config, Input};
 use super::error::Error;
 use super::handle::{ContainerConfig, Running};
-use super::hosts;
+use super::runtimes::world::World;
+use super::{hosts, runtimes};
 use crate::cgroup::NodeCgroup;
 use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
@@ -48,9 +48,6 @@ const READY_FD: i32 = 3;
 /// The descriptor from which the first process reads its seccomp filter.
 const FILTER_FD: i32 = 4;
 
-/// Name of the container among those in its runtime's state directory, where it is alone.
-const ID: &str = "node";
-
 /// The node's directory that is seen inside as [`OUTPUT_INSIDE`](super::config::OUTPUT_INSIDE).
 pub(super) const OUTPUT: &str = "output";
 
@@ -60,8 +57,6 @@ const LAYER: &str = "layer";
 /// Directories of a layer: for what the node changes, and for the kernel's use (kernel: filesystems/overlayfs).
 const UPPER: &str = "upper";
 const WORK: &str = "work";
-
-const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 
 /// Starts a container in `cgroup`. Returns when its first process runs. Fails when anything is missing; what was made
 /// by then is removed by the undo of the lab.
@@ -81,17 +76,29 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     }
     // Opened here, because the runtime's view of the groups is covered.
     let entry = cgroup.entry()?;
-    inside::with_own_mounts(&dir.join("host"), || {
+    let begun = inside::with_own_mounts(&dir.join("host"), || {
         let bound = mount_root(config)?;
         let layer_in_memory = inside::is_in_memory(&dir.join("layer"))?;
         let document = write_config(config, cgroup, &bound)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
-        inside::cover_cgroups(Path::new(CGROUP_ROOT), cgroup.unified())?;
-        let process = run_runtime(config, &document, &entry)?;
-        Ok(Running {
-            process: process.id(),
+        let world = match config.runtime.leaves() {
+            true => None,
+            false => Some(runtimes::world::prepare(config, &document)?),
+        };
+        runtimes::cover_cgroups(config.runtime, dir, cgroup)?;
+        let told = run_runtime(config, &document, &entry)?;
+        Ok::<_, Error>(Begun {
+            told,
+            document,
             layer_in_memory,
+            world,
         })
+    })?;
+    // The groups can be seen again here.
+    let process = first_process(config, cgroup, &begun)?;
+    Ok(Running {
+        process: process.id(),
+        layer_in_memory: begun.layer_in_memory,
     })
 }
 
@@ -285,34 +292,54 @@ fn hierarchy(dir: &Path) -> &Path {
     dir.ancestors().nth(3).unwrap_or(dir)
 }
 
-/// Runs the runtime and waits until the container's first process says that it runs.
+/// A container whose runtime has done its part.
+struct Begun {
+    told: Told,
+    document: Config,
+    layer_in_memory: bool,
+    world: Option<World>,
+}
+
+/// The first process's byte is to come out of it.
+struct Told {
+    ready: OwnedFd,
+    deadline: Instant,
+}
+
+fn log_path(config: &ContainerConfig) -> PathBuf {
+    config.dir.join("runtime.log")
+}
+
+/// Runs the runtime to its end, or until it stays in the background.
 fn run_runtime(
     config: &ContainerConfig,
     document: &Config,
     entry: &CgroupEntry,
-) -> Result<Process, Error> {
-    let dir = &config.dir;
-    let log_path = dir.join("runtime.log");
+) -> Result<Told, Error> {
+    let log_path = log_path(config);
     let log = File::create(&log_path).map_err(Error::io("make", &log_path))?;
     let (ready, ready_inside) =
         pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
-    let name = config.runtime.word();
-    let pid_file = dir.join("runtime/pid");
     let filter = filter(document)?;
-    let descriptors = 1 + u32::from(filter.is_some());
-    let mut runtime = Spawn::new(name, &config.lab_id)
-        .args(runtime_arguments(
-            config.runtime,
-            dir,
-            &pid_file,
-            descriptors,
-        ))
+    let launch = runtimes::launch(&runtimes::Input {
+        config,
+        document,
+        descriptors: 1 + u32::from(filter.is_some()),
+    })?;
+    let mut runtime = Spawn::new(launch.program, &config.lab_id)
+        .args(&launch.arguments)
         .cgroup(entry)
         .session()
         .tied()
         .descriptor(log.as_fd(), 1)
         .descriptor(log.as_fd(), 2)
         .descriptor(ready_inside.as_fd(), READY_FD);
+    for (name, value) in &launch.environment {
+        runtime = runtime.env(name, value);
+    }
+    if runtimes::has_cgroup_namespace(config.runtime) {
+        runtime = runtime.cgroup_namespace();
+    }
     if let Some(filter) = &filter {
         runtime = runtime.descriptor(filter.as_fd(), FILTER_FD);
     }
@@ -321,7 +348,7 @@ fn run_runtime(
     drop(ready_inside);
     let deadline = Instant::now() + TIMEOUT;
     let failed = |message| Error::Runtime {
-        runtime: name.to_owned(),
+        runtime: config.runtime.to_string(),
         message,
     };
     if !runtime.wait(TIMEOUT)? {
@@ -331,23 +358,35 @@ fn run_runtime(
     if runtime.collect()? != Some(Exit::Code(0)) {
         return Err(failed(last_words(&log_path)));
     }
-    let pid = fs::read_to_string(&pid_file).map_err(Error::io("read", &pid_file))?;
-    let pid: u32 = pid
-        .trim()
-        .parse()
-        .map_err(|_| failed(format!("`{}` is not a pid", pid.trim())))?;
-    let process = Process::of_pid(pid)?;
-    if !is_told(ready.as_fd(), deadline)? {
-        return Err(Error::Init(last_words(&log_path)));
+    Ok(Told { ready, deadline })
+}
+
+/// Waits until the container's first process says that it runs, and looks whether all is as it was to be.
+fn first_process(
+    config: &ContainerConfig,
+    cgroup: &NodeCgroup,
+    begun: &Begun,
+) -> Result<Process, Error> {
+    let (document, told) = (&begun.document, &begun.told);
+    if !is_told(told.ready.as_fd(), told.deadline)? {
+        return Err(Error::Init(last_words(&log_path(config))));
     }
-    let process = process.ok_or(Error::Ended)?;
-    if filter.is_some() && !is_filtered(pid) {
+    let process = runtimes::first_process(config, cgroup)?;
+    let pid = process.id().pid;
+    if document.is_filtered() && !is_filtered(pid) {
         process.signal(Signal::KILL)?;
         return Err(Error::Unfiltered);
     }
-    // When the node runs out of memory, a process that took it shall be killed, and not the one that
-    // holds the node together. A machine whose root may not say so leaves it to the sizes.
-    let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
+    if let Some(world) = &begun.world {
+        runtimes::check_rights(&process, document)
+            .and_then(|()| runtimes::world::complete(world, document, config.runtime, &process))
+            .inspect_err(|_| drop(process.signal(Signal::KILL)))?;
+    }
+    // When the node runs out of memory, a process that took it shall be killed, and not those that
+    // hold the node together. A machine whose root may not say so leaves it to the sizes.
+    for pid in runtimes::members(config, cgroup)?.into_iter().chain([pid]) {
+        let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
+    }
     Ok(process)
 }
 
@@ -358,27 +397,6 @@ fn is_filtered(pid: u32) -> bool {
         .lines()
         .find_map(|line| line.strip_prefix("Seccomp:"));
     mode.is_some_and(|mode| mode.trim() == "2")
-}
-
-/// `descriptors` are handed down to the first process, from 3 on.
-fn runtime_arguments(
-    runtime: Runtime,
-    dir: &Path,
-    pid_file: &Path,
-    descriptors: u32,
-) -> Vec<PathBuf> {
-    let mut arguments: Vec<PathBuf> = vec!["--root".into(), dir.join("runtime")];
-    arguments.push(match runtime {
-        // The node's group is made, and the runtime is in it.
-        Runtime::Crun => "--cgroup-manager=disabled".into(),
-        // runc has no such option; of a rootless container it accepts that groups are read-only.
-        Runtime::Runc => "--rootless=true".into(),
-    });
-    arguments.extend(["run", "--detach", "--preserve-fds"].map(PathBuf::from));
-    arguments.extend([descriptors.to_string().into(), "--bundle".into()]);
-    arguments.push(dir.join("bundle"));
-    arguments.extend(["--pid-file".into(), pid_file.to_owned(), ID.into()]);
-    arguments
 }
 
 /// Waits for the first process's byte; false if it ended, or kept silent, instead.

@@ -39,10 +39,25 @@ impl ContainerPlan {
 pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics) {
     let (name, at, runtime) = (&node.name.value, node.name.at, node.fields.runtime);
     let wanted = runtime.map(|r| r.value).unwrap_or_default();
-    let program = wanted.word();
     let mut others = Runtime::ALL.iter().filter(|other| **other != wanted);
-    let other = others.find(|other| !lacks.facts.lacks_tool(other.word()));
-    if let (true, Some(other)) = (lacks.facts.lacks_tool(program), other) {
+    let is_here = |runtime: &Runtime| {
+        let mut programs = runtime.programs().iter();
+        !programs.any(|program| lacks.facts.lacks_tool(program))
+    };
+    let other = others.find(|other| is_here(other));
+    let missing = wanted.programs().iter();
+    let missing = missing.filter(|program| lacks.facts.lacks_tool(program));
+    let missing: Vec<&str> = missing.copied().collect();
+    for program in missing {
+        let Some(other) = other else {
+            lacks.program(
+                program,
+                &format!("node `{name}` is a container"),
+                at,
+                errors,
+            );
+            continue;
+        };
         if lacks.is_new(program) {
             let at = runtime.map_or(at, |r| r.at);
             let message = format!("node `{name}` wants `{program}`, which is not installed");
@@ -50,12 +65,5 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
             let hint = format!("apt-get install {package}, or `runtime: {other}`");
             errors.add(at, message, hint);
         }
-        return;
     }
-    lacks.program(
-        program,
-        &format!("node `{name}` is a container"),
-        at,
-        errors,
-    );
 }
