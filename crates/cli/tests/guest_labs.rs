@@ -64,7 +64,7 @@ impl<'b> Machine<'b> {
             "(( {line} ) > long.out 2>&1; echo $? > long.code) < /dev/null > /dev/null 2>&1 &"
         ));
         let ask = "for i in $(seq 60); do test -f long.code && break; sleep 1; done; cat long.code 2> /dev/null; true";
-        let code = (0..10).map(|_| self.sh(ask)).find(|code| !code.is_empty());
+        let code = (0..20).map(|_| self.sh(ask)).find(|code| !code.is_empty());
         let told = self.sh("cat long.out; rm -f long.code");
         assert_eq!(code.as_deref().map(str::trim), Some("0"), "{told}");
     }
@@ -460,7 +460,7 @@ fn served_by_vhost(bench: &Bench) {
          mount -t overlay -o lowerdir=/run/cache,upperdir=/run/above/new,workdir=/run/above/work none /run/kernels",
     );
     // An emulated guest in an emulated guest takes its time.
-    let latlab = "LATLAB_CACHE_DIR=/run/kernels LATLAB_BOOT_TIMEOUT=400 latlab";
+    let latlab = "LATLAB_CACHE_DIR=/run/kernels LATLAB_BOOT_TIMEOUT=900 latlab";
     machine.write(
         "cards.yaml",
         "name: cards\ntopology:\n  kinds: {vm: {cpus: 2, memory: 256MiB, net: {queues: 2}}}\n  \
