@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::criu::{Traffic, enter, start_echo, state_of};
-use common::{Bench, Said, tool, until, world};
+use common::{Bench, Said, kill_after, tool, until, world};
 use latlab_host::borrowed::{self, Tool};
 use latlab_host::dirs::Dirs;
 use latlab_host::sys::netns::NetNs;
@@ -326,10 +326,8 @@ fn a_move_that_fails_leaves_the_container_where_it_was() {
 
 /// Kills a latlab after this time.
 fn killed_after(bench: &Bench, words: &[&str], after_ms: u64) {
-    let mut child = bench.command(words).stdout(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(after_ms));
-    let _ = child.kill();
-    child.wait().unwrap();
+    let child = bench.command(words).stdout(Stdio::null()).spawn().unwrap();
+    kill_after(child, Duration::from_millis(after_ms));
 }
 
 #[test]

@@ -15,7 +15,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{
-    Bench, enter, finished, kinds, labelled, namespaces, signal, tool, until, whole, world,
+    Bench, enter, finished, kill_after, kinds, labelled, namespaces, signal, tool, until, whole,
+    world,
 };
 use serde_json::Value;
 
@@ -197,17 +198,6 @@ fn start(bench: &Bench, args: &[&str]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap()
-}
-
-/// Kills a command of latlab's after `moment`; true if it was still running.
-fn kill_after(mut child: Child, moment: Duration) -> bool {
-    std::thread::sleep(moment);
-    let running = child.try_wait().unwrap().is_none();
-    if running {
-        signal(child.id(), "KILL");
-    }
-    child.wait().unwrap();
-    running
 }
 
 fn timed(bench: &Bench, args: &[&str]) -> Duration {

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{Bench, enter, signal};
+use common::{Bench, enter, kill_after};
 use latlab_model::kinds::Runtime;
 use latlab_samples::RunDir;
 
@@ -114,12 +114,5 @@ fn a_kill_in_the_start_of_any_runtime_leaves_nothing() {
 fn deploy_killed(bench: &Bench, file: &str, moment: Duration) -> bool {
     let mut command = bench.command(&["deploy", file]);
     let command = command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().unwrap();
-    std::thread::sleep(moment);
-    let is_running = child.try_wait().unwrap().is_none();
-    if is_running {
-        signal(child.id(), "KILL");
-    }
-    child.wait().unwrap();
-    is_running
+    kill_after(command.spawn().unwrap(), moment)
 }

@@ -328,6 +328,17 @@ pub fn finished(child: Child) -> Said {
     Said::of(&output)
 }
 
+/// Kills a command of latlab's after `moment`; true if it was still running.
+pub fn kill_after(mut child: Child, moment: Duration) -> bool {
+    std::thread::sleep(moment);
+    let running = child.try_wait().unwrap().is_none();
+    if running {
+        child.kill().unwrap();
+    }
+    child.wait().unwrap();
+    running
+}
+
 /// Sends a signal to a process that is a child of this one and not collected yet.
 pub fn signal(pid: u32, name: &str) {
     tool(&["kill", &format!("-{name}"), &pid.to_string()]);
