@@ -74,7 +74,6 @@ impl Switch {
             Verdict::One(port) => vec![port],
             Verdict::Many(ports) => ports.to_vec(),
             Verdict::Drop(reason) => return Err(reason),
-            Verdict::Hold(..) => panic!("nothing is held"),
         };
         let by_id: HashMap<PortId, &String> = self.ids.iter().map(|(n, i)| (*i, n)).collect();
         let mut names: Vec<String> = ports.iter().map(|id| by_id[id].clone()).collect();

@@ -40,14 +40,13 @@ impl Lists {
         }
     }
 
-    /// Adds a frame by its verdict, unless that is to wait.
+    /// Adds a frame by its verdict.
     #[inline]
     fn put(&mut self, at: usize, verdict: Verdict<'_>) -> Result<(), DropReason> {
         match verdict {
             Verdict::One(port) => self.add(at, &[port]),
             Verdict::Many(ports) => self.add(at, ports),
             Verdict::Drop(reason) => return Err(reason),
-            Verdict::Hold(..) => {}
         }
         Ok(())
     }
@@ -77,26 +76,38 @@ impl Forwarder {
     pub fn decide(&mut self, batch: &mut Batch, now: u64) {
         self.decider.begin(now);
         for at in 0..batch.frames().len() {
+            // Out of the way of a frame: this decision is made some ten million times a second.
+            if self.decider.holds_addresses() && self.hold(batch, at) {
+                continue;
+            }
             let frame = &batch.frames()[at];
             let ingress = frame.ingress;
-            let (mut network, verdict) = self.decider.decide(frame);
-            let mut put = self.lists.put(at, verdict);
-            if let Verdict::Hold(hold, counters) = verdict {
-                match hold.take_in(batch, frame, network, counters) {
-                    Held::Waits | Held::Dropped => continue,
-                    Held::Over => {
-                        let decided = self.decider.decide_now(frame);
-                        network = decided.0;
-                        put = self.lists.put(at, decided.1);
-                    }
-                }
-            }
-            match put {
+            let (network, verdict) = self.decider.decide(frame);
+            match self.lists.put(at, verdict) {
                 Ok(()) => batch.frames_mut()[at].network = network,
                 Err(reason) => self.count_drop(ingress, reason),
             }
         }
         self.flows.extend(self.decider.drain_new());
+    }
+
+    /// Lets a frame for a held address wait. False if it is to be forwarded.
+    #[cold]
+    fn hold(&mut self, batch: &Batch, at: usize) -> bool {
+        let frame = &batch.frames()[at];
+        match self.decider.hold(frame) {
+            None => false,
+            Some(Err(reason)) => {
+                self.count_drop(frame.ingress, reason);
+                true
+            }
+            Some(Ok(waiting)) => {
+                let held = waiting
+                    .hold
+                    .take_in(batch, frame, waiting.network, waiting.counters);
+                !matches!(held, Held::Over)
+            }
+        }
     }
 
     /// Decides about a frame of a batch that has waited. False if it has to go on waiting: the only port that it goes

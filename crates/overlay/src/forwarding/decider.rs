@@ -10,7 +10,7 @@ use super::learned::Learned;
 use super::limit::Limit;
 use super::matrix::Matrix;
 use super::table::{PortKind, Query, RuleClass, Table};
-use super::verdict::Verdict;
+use super::verdict::{Verdict, Waiting};
 use crate::endpoints::DropReason;
 use crate::endpoints::port_id::PortId;
 use crate::frames::Frame;
@@ -196,13 +196,10 @@ impl Decider {
         }
     }
 
-    /// The VNI of a frame and its verdict.
-    #[inline]
-    pub fn decide(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
-        if self.is_holding && self.held(address(frame.destination())).is_some() {
-            return self.hold(frame);
-        }
-        self.decide_now(frame)
+    /// Whether an address is held, so that [`hold`](Self::hold) is to be asked before a frame is decided about.
+    #[must_use]
+    pub const fn holds_addresses(&self) -> bool {
+        self.is_holding
     }
 
     fn held(&self, destination: Address) -> Option<&Hold> {
@@ -210,32 +207,33 @@ impl Decider {
         (!hold.is_over()).then_some(hold)
     }
 
-    /// The verdict about a frame for a held address: it waits, if its port may send it. Frames from the place where the
-    /// address was before have waited there, and are older.
-    #[cold]
-    fn hold(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
+    /// A frame for a held address waits, if its port may send it. None for others, and for frames from the place where
+    /// the address was before: these have waited there, and are older.
+    pub fn hold(&mut self, frame: &Frame) -> Option<Result<Waiting<'_>, DropReason>> {
+        self.held(address(frame.destination()))?;
         let network = match self.network(frame) {
             Ok(network) => network,
-            Err(reason) => return (0, Verdict::Drop(reason)),
+            Err(reason) => return Some(Err(reason)),
         };
         let query = Query::of(frame);
         let vni = self.table.nets[usize::from(network)].vni;
         if self.learned.moved_from(vni, query.destination) == Some(query.ingress) {
-            return self.decide_now(frame);
+            return None;
         }
-        let net = &self.table.nets[usize::from(network)];
         if !self.table.carries(query.ingress, network) {
-            return (net.vni, Verdict::Drop(DropReason::NoRoute));
+            return Some(Err(DropReason::NoRoute));
         }
         if self.is_spoofed(network, query) {
-            return (net.vni, Verdict::Drop(DropReason::Spoofed));
+            return Some(Err(DropReason::Spoofed));
         }
         self.learn(network, query);
-        let verdict = match self.table.hold(query.destination) {
-            Some(hold) => Verdict::Hold(hold, &net.held),
-            None => Verdict::Drop(DropReason::NoRoute),
-        };
-        (net.vni, verdict)
+        let hold = self.table.hold(query.destination)?;
+        let counters = &self.table.nets[usize::from(network)].held;
+        Some(Ok(Waiting {
+            hold,
+            network: vni,
+            counters,
+        }))
     }
 
     /// The VNI and the verdict of a frame that has waited. The cache learns nothing, and nothing is offloaded: the
@@ -281,7 +279,7 @@ impl Decider {
 
     /// The VNI of a frame and its verdict, whatever is held.
     #[inline]
-    pub fn decide_now(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
+    pub fn decide(&mut self, frame: &Frame) -> (u32, Verdict<'_>) {
         let network = match self.network(frame) {
             Ok(network) => network,
             Err(reason) => return (0, Verdict::Drop(reason)),

@@ -30,4 +30,4 @@ pub use learned::Learned;
 pub use matrix::Matrix;
 pub use moved::{MoveError, MovedAddress};
 pub use table::{PortKind, Table};
-pub use verdict::Verdict;
+pub use verdict::{Verdict, Waiting};

@@ -9,6 +9,13 @@ pub enum Verdict<'a> {
     One(PortId),
     Many(&'a [PortId]),
     Drop(DropReason),
-    /// The frame waits, unless the hold is over meanwhile: then [`super::Decider::decide_now`] decides.
-    Hold(&'a Hold, &'a HeldCounters),
+}
+
+/// A frame that has to wait, unless its hold is over meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting<'a> {
+    pub hold: &'a Hold,
+    /// A VNI.
+    pub network: u32,
+    pub counters: &'a HeldCounters,
 }
