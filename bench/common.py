@@ -211,8 +211,8 @@ def enter():
     Only cgroups have no such walls; latlab's own undo removes those.
     """
     if os.environ.get(INSIDE):
-        # The first process of its namespace is not ended by a signal that it does not ask for; and
-        # terminated is as good a reason to clean up as interrupted.
+        leave_a_collector()
+        # Terminated is as good a reason to clean up as interrupted.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return
     unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
@@ -220,6 +220,23 @@ def enter():
     os.environ[INSIDE] = secrets.token_hex(4)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.execvp("unshare", unshare + [sys.executable, *sys.argv])
+
+
+def leave_a_collector():
+    """Goes on in a child. The first process of a namespace inherits every process whose parent ends, and only collects them.
+
+    Otherwise the daemons of each lab would stay as zombies, and the next labs would read past all of them in /proc.
+    """
+    child = os.fork()
+    if child == 0:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
+    while True:
+        ended, status = os.wait()
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
 
 
 @contextmanager
