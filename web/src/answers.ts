@@ -55,8 +55,7 @@ function compared(model: Model, cell: Cell, base: Cell): Answer {
   const tails = beyond(comparison);
   const clauses = [`${typical(cell)} against ${typical(base)}`, ...tails];
   const baseName = model.seriesOf.get(base.id)?.label ?? base.label;
-  const isAlike =
-    comparison.verdict === 'no-difference' && !leavesOneOut(comparison) && tails.length > 0;
+  const isAlike = comparison.verdict === 'no-difference' && tails.length > 0;
   const verdict = isAlike ? 'median alike' : verdictWords(comparison.verdict, comparison);
   return {
     cell,
@@ -72,16 +71,8 @@ function compared(model: Model, cell: Cell, base: Cell): Answer {
 export function isTheSame({ comparison }: Cell): boolean {
   const tails = comparison?.tails ?? [];
   return (
-    comparison?.verdict === 'no-difference' &&
-    !leavesOneOut(comparison) &&
-    tails.every(({ p_value }) => (p_value ?? 1) > CHANCE)
+    comparison?.verdict === 'no-difference' && tails.every(({ p_value }) => (p_value ?? 1) > CHANCE)
   );
-}
-
-/** Beyond chance alone, but not after correction for the number of comparisons, or not by ranks. */
-function leavesOneOut(comparison?: Pick<Comparison, 'ratio_ci95'>): boolean {
-  const [low, high] = comparison?.ratio_ci95 ?? [1, 1];
-  return low > 1 || high < 1;
 }
 
 /** The largest p-value of a difference that is claimed. */
@@ -112,18 +103,19 @@ function remarks(cell: Cell): string[] {
   return list;
 }
 
-export function verdictWords(
-  verdict: Verdict,
-  comparison?: Pick<Comparison, 'quantity' | 'ratio_ci95'>,
-): string {
+export function verdictWords(verdict: Verdict, comparison?: Pick<Comparison, 'quantity'>): string {
   const isLatency = comparison?.quantity.includes('latency') ?? false;
   switch (verdict) {
     case 'better':
       return isLatency ? 'faster' : 'better';
     case 'worse':
       return isLatency ? 'slower' : 'worse';
+    case 'not-proven':
+      return 'difference not proven';
     case 'no-difference':
-      return leavesOneOut(comparison) ? 'difference not proven' : 'no difference found';
+      return 'no difference found';
+    case 'inconclusive':
+      return 'inconclusive';
     case 'too-few-replicates':
       return 'too few replicates to say';
   }

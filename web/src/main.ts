@@ -13,6 +13,7 @@ import { tableTools } from './sections/actions';
 import { Bench } from './sections/bench';
 import { controls } from './sections/controls';
 import { answers, masthead } from './sections/headline';
+import { effects } from './sections/effects';
 import { unfoldAll } from './sections/fold';
 import { method } from './sections/method';
 import { notes } from './sections/notes';
@@ -114,6 +115,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       paper(model),
       notes(model, state, reveal),
       work,
+      effects(model),
       scaling(model),
       starts(model),
       lives(model),

@@ -28,6 +28,8 @@ export interface Summary {
   baseline: Levels;
   groups: Group[];
   cells: Cell[];
+  /** Effects of the factors, where there are several; the main effects first. */
+  effects?: Effect[];
   /** In the order in which they ran. */
   trials: TrialSummary[];
   /** Causes of the slowest packets, for measurements through taps. */
@@ -177,7 +179,8 @@ export interface Spread {
   max: number;
 }
 
-export type Verdict = 'better' | 'worse' | 'no-difference' | 'too-few-replicates';
+export type Verdict =
+  'better' | 'worse' | 'not-proven' | 'no-difference' | 'inconclusive' | 'too-few-replicates';
 
 export interface Comparison {
   baseline: string;
@@ -202,6 +205,28 @@ export interface TailRatio {
   ratio_ci95?: Pair;
   /** Adjusted for all tails of the group. */
   p_value?: number;
+}
+
+/** A change of one factor, or of several at once (an interaction), on one quantity of one measurement. */
+export interface Effect {
+  measurement: string;
+  /** `median latency`, a metric's title, `p99.9`, or `sd`. */
+  quantity: string;
+  changes: Change[];
+  /** One change: over the reference, the mean over the other factors' levels. Several: all together over the product
+   * of each. */
+  ratio: number;
+  ratio_ci95: Pair;
+  p_value: number;
+  combinations: number;
+  verdict: Verdict;
+}
+
+/** From a factor's reference level to another one. */
+export interface Change {
+  factor: string;
+  from: string;
+  to: string;
 }
 
 export interface TrialSummary {

@@ -42,7 +42,11 @@ fn misfit(select: &Select, study: &Study) -> Option<String> {
         return Some(format!("no measurement `{wanted:?}`"));
     };
     let has_times = !matches!(found.probe, Probe::Stream | Probe::Workload);
-    match select.quantity {
+    let quantity = match &select.quantity {
+        Some(Quantity::Spread(of)) => Some(&**of),
+        other => other.as_ref(),
+    };
+    match quantity {
         None => Some("no quantity".into()),
         Some(Quantity::Metric(_)) if has_times => Some("a metric of a measurement of times".into()),
         Some(Quantity::Metric(_)) => None,

@@ -13,11 +13,10 @@ use serde::Serialize;
 use latlab_model::results::{Cell, Summary, TailRatio, Topology, Verdict};
 
 use crate::stats::{Claim, judge, tidy};
-use crate::style::{Look, WIDTH};
+use crate::style::{Look, WIDTH, style_of};
 use crate::summarise::{Analysis, Evidence, Pair};
 use crate::table::{Align, Table, csv_row, wrap};
-use crate::terminal::{style_of, verdict};
-use crate::text::{plural, quantity, ratio, some_of};
+use crate::text::{plural, quantity, ratio, some_of, verdict};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{first} and {second} cannot be compared: {}", reasons.join("; "))]

@@ -16,6 +16,7 @@ extern crate self as latlab_report;
 pub mod attribution;
 pub mod compare;
 mod counters;
+mod effects;
 pub mod explain;
 pub mod graph;
 pub mod hlog;

@@ -4,7 +4,7 @@ use latlab_model::results::{Cell, Slowdown, Summary};
 
 use crate::style::Look;
 use crate::table::{Align, Table};
-use crate::text::{count, quantity, ratio, with_interval};
+use crate::text::{count, quantity, ratio_with_interval, with_interval};
 
 /// The metrics that stand here.
 pub(crate) const METRICS: &[&str] = &[
@@ -99,11 +99,7 @@ fn label(summary: &Summary, cell: &Cell) -> String {
 }
 
 fn times(slowdown: &Slowdown) -> String {
-    let value = ratio(slowdown.ratio);
-    match slowdown.ratio_ci95 {
-        Some((low, high)) => format!("{value} [{}, {}]", ratio(low), ratio(high)),
-        None => value,
-    }
+    ratio_with_interval(slowdown.ratio, slowdown.ratio_ci95)
 }
 
 fn metric(cell: &Cell, name: &str, interval: bool) -> String {

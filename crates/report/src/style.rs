@@ -1,6 +1,7 @@
 //! Width and colours of terminal output.
 
-use anstyle::Style;
+use anstyle::{AnsiColor, Style};
+use latlab_model::results::Verdict;
 
 pub const WIDTH: usize = 100;
 
@@ -25,5 +26,16 @@ impl Look {
 
     pub(crate) fn bold(self, text: &str) -> String {
         self.paint(Style::new().bold(), text)
+    }
+}
+
+pub(crate) fn style_of(verdict: Verdict) -> Option<Style> {
+    match verdict {
+        Verdict::Better => Some(AnsiColor::Green.on_default()),
+        Verdict::Worse => Some(AnsiColor::Red.on_default()),
+        Verdict::NotProven
+        | Verdict::NoDifference
+        | Verdict::Inconclusive
+        | Verdict::TooFewReplicates => None,
     }
 }

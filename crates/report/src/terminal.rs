@@ -7,14 +7,14 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 use latlab_model::results::{
-    Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, TailRatio, Verdict,
+    Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, TailRatio,
 };
 
 use crate::stats::SIGNIFICANCE;
 pub use crate::style::Look;
-use crate::style::WIDTH;
+use crate::style::{WIDTH, style_of};
 use crate::table::{Align, Table, wrap};
-use crate::text::{count, nanos, percentile, plural, ratio, with_interval};
+use crate::text::{count, nanos, percentile, plural, ratio_with_interval, verdict, with_interval};
 
 /// Percentiles of the table beyond the median.
 const TAIL: [f64; 3] = [0.99, 0.999, 0.9999];
@@ -25,6 +25,7 @@ pub fn render(summary: &Summary, look: Look) -> String {
         out.push('\n');
         out.push_str(&render_group(summary, group, look));
     }
+    out.push_str(&crate::effects::tables(summary, look));
     out.push_str(&crate::scaling::tables(summary, look));
     out.push_str(&tails(summary, look));
     out.push_str(&crate::lives::tables(summary, look));
@@ -214,7 +215,9 @@ fn tail_table(rows: &[Row<'_>], look: Look) -> String {
         let figures = |tails: &[TailRatio]| {
             ["p99", "p99.9", "p99.99", "sd"].map(|of| {
                 let tail = tails.iter().find(|tail| tail.of == of);
-                tail.map_or("*".to_owned(), |t| ratio_with(t.ratio, t.ratio_ci95))
+                tail.map_or("*".to_owned(), |t| {
+                    ratio_with_interval(t.ratio, t.ratio_ci95)
+                })
             })
         };
         let tails = figures(&comparison.tails).to_vec();
@@ -347,43 +350,12 @@ fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
     let Some(comparison) = comparison else {
         return [String::new(), String::new()];
     };
-    let shown = ratio_with(comparison.ratio, comparison.ratio_ci95);
-    let is_one_in = |(low, high): (f64, f64)| low <= 1.0 && high >= 1.0;
-    let words = match comparison.verdict {
-        // Beyond chance alone, but not after correction for the number of comparisons.
-        Verdict::NoDifference if !comparison.ratio_ci95.is_none_or(is_one_in) => "not proven",
-        other => verdict(other),
-    };
-    [shown, words.to_owned()]
-}
-
-/// A ratio with its interval, where it has one.
-fn ratio_with(value: f64, ci95: Option<(f64, f64)>) -> String {
-    match ci95 {
-        Some((low, high)) => format!("{} [{}, {}]", ratio(value), ratio(low), ratio(high)),
-        None => ratio(value),
-    }
-}
-
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::NoDifference => "no difference",
-        Verdict::TooFewReplicates => "too few replicates",
-    }
+    let shown = ratio_with_interval(comparison.ratio, comparison.ratio_ci95);
+    [shown, verdict(comparison.verdict).to_owned()]
 }
 
 fn verdict_style(comparison: Option<&Comparison>) -> Option<Style> {
     style_of(comparison?.verdict)
-}
-
-pub(crate) fn style_of(verdict: Verdict) -> Option<Style> {
-    match verdict {
-        Verdict::Better => Some(AnsiColor::Green.on_default()),
-        Verdict::Worse => Some(AnsiColor::Red.on_default()),
-        Verdict::NoDifference | Verdict::TooFewReplicates => None,
-    }
 }
 
 fn render_note(summary: &Summary, note: &Note, look: Look) -> String {
@@ -562,26 +534,6 @@ mod tests {
         }
         assert!(out.contains("rr-udp · link veth, round trip"));
         assert!(out.contains("not enough samples") && out.contains("worse"));
-    }
-
-    #[test]
-    fn of_a_difference_that_is_not_proven_it_is_not_said_that_there_is_none() {
-        let words = |low, high| {
-            let comparison = Comparison {
-                verdict: Verdict::NoDifference,
-                ratio_ci95: Some((low, high)),
-                ..synthetic_comparison()
-            };
-            super::comparison(Some(&comparison))[1].clone()
-        };
-        assert_eq!(words(4.1, 195.0), "not proven");
-        assert_eq!(words(0.2, 0.9), "not proven");
-        assert_eq!(words(0.9, 1.1), "no difference");
-    }
-
-    fn synthetic_comparison() -> Comparison {
-        let cells = synthetic::summary().cells;
-        cells.into_iter().find_map(|cell| cell.comparison).unwrap()
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Numbers and lists as people read them.
+//! Numbers, lists and verdicts as people read them.
+
+use latlab_model::results::Verdict;
 
 /// A quantity with its interval, the unit once: `22.0 Gbit/s [21.3, 22.7]`.
 pub fn with_interval(value: f64, interval: Option<(f64, f64)>, unit: &str) -> String {
@@ -62,6 +64,25 @@ pub fn ratio(value: f64) -> String {
             .to_owned();
     }
     digits(value)
+}
+
+/// A ratio with its interval, where it has one.
+pub fn ratio_with_interval(value: f64, ci95: Option<(f64, f64)>) -> String {
+    match ci95 {
+        Some((low, high)) => format!("{} [{}, {}]", ratio(value), ratio(low), ratio(high)),
+        None => ratio(value),
+    }
+}
+
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::NotProven => "not proven",
+        Verdict::NoDifference => "no difference",
+        Verdict::Inconclusive => "inconclusive",
+        Verdict::TooFewReplicates => "too few replicates",
+    }
 }
 
 /// A whole number in groups of three: `1,000,000`.

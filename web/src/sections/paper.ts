@@ -1,14 +1,10 @@
 // A paper's figures beside those of this run: one row an environment, and both ratios on one logarithmic axis.
 
-import { h, s } from '../dom';
+import { h } from '../dom';
 import { quantity, quantityRange, ratio, ratioRange } from '../format';
 import type { Model } from '../model';
+import { ratioAxis, ratioMark, type RatioAxis } from '../plots/ratio';
 import type { PaperRow, PaperTable, PaperValue } from '../summary';
-
-const WIDTH = 224;
-const HEIGHT = 19;
-const MIDDLE = HEIGHT / 2;
-const MARGIN = 6;
 
 const VERDICTS = {
   holds: 'holds',
@@ -45,13 +41,17 @@ function tableOf(table: PaperTable): HTMLElement {
     'Both, the line is 1×',
     '',
   ];
-  const axis = axisOf(table);
+  const axis = ratioAxis(
+    table.rows.flatMap(({ values }) =>
+      values.flatMap((v) => [v.published_ratio, v.ratio, ...(v.ratio_ci95 ?? [])]),
+    ),
+  );
   const rows = table.rows.flatMap((row) =>
     row.values.map((value, index) => rowOf(table, row, value, index, axis)),
   );
   return h(
     'figure',
-    { class: 'paper scroll', 'data-paper-table': table.title },
+    { class: 'paper ratios scroll', 'data-paper-table': table.title },
     h('figcaption', {}, h('strong', {}, table.title), ` · ${table.place}`),
     h(
       'table',
@@ -76,7 +76,7 @@ function rowOf(
   row: PaperRow,
   value: PaperValue,
   index: number,
-  axis: (ratio: number) => number,
+  axis: RatioAxis,
 ): HTMLElement {
   const interval = value.ratio_ci95 ? ratioRange(value.ratio_ci95) : '';
   const range = value.measured_ci95
@@ -100,7 +100,17 @@ function rowOf(
     ),
     h('td', {}, given(value.published_ratio, ratio) || value.published_direction),
     h('td', {}, given(value.ratio, ratio), interval ? h('small', {}, interval) : null),
-    h('td', { class: 'axis', 'aria-hidden': 'true' }, index > 0 ? drawn(value, axis) : null),
+    h(
+      'td',
+      { class: 'axis', 'aria-hidden': 'true' },
+      index > 0
+        ? ratioMark(axis, {
+            value: value.ratio,
+            interval: value.ratio_ci95,
+            published: value.published_ratio,
+          })
+        : null,
+    ),
     h(
       'td',
       {},
@@ -112,37 +122,4 @@ function rowOf(
 
 function given(value: number | undefined, shown: (value: number) => string): string {
   return value === undefined ? '' : shown(value);
-}
-
-/** From a ratio to its place: logarithmic, with 1 and all ratios of the table in it. */
-function axisOf(table: PaperTable): (ratio: number) => number {
-  const values = table.rows.flatMap(({ values }) =>
-    values.flatMap((v) => [v.published_ratio, v.ratio, ...(v.ratio_ci95 ?? [])]),
-  );
-  const logs = values.filter((v): v is number => v !== undefined && v > 0).map(Math.log);
-  const low = Math.min(Math.log(0.8), ...logs);
-  const high = Math.max(Math.log(1.25), ...logs);
-  return (ratio) => MARGIN + ((Math.log(ratio) - low) / (high - low)) * (WIDTH - 2 * MARGIN);
-}
-
-function drawn(value: PaperValue, axis: (ratio: number) => number): SVGElement {
-  const one = axis(1);
-  const theirs = value.published_ratio === undefined ? null : axis(value.published_ratio);
-  const ours = value.ratio === undefined ? null : axis(value.ratio);
-  const [low, high] = (value.ratio_ci95 ?? []).map(axis);
-  return s(
-    'svg',
-    { viewBox: `0 0 ${WIDTH} ${HEIGHT}` },
-    s('line', { class: 'one', x1: one, x2: one, y1: 0, y2: HEIGHT }),
-    low === undefined || high === undefined
-      ? null
-      : s('line', { class: 'ours', x1: low, x2: high, y1: MIDDLE, y2: MIDDLE }),
-    ours === null ? null : s('circle', { class: 'ours-middle', cx: ours, cy: MIDDLE, r: 3.5 }),
-    theirs === null
-      ? null
-      : s('path', {
-          class: 'theirs',
-          d: `M ${theirs - 5} ${MIDDLE} l 5 -5 l 5 5 l -5 5 z`,
-        }),
-  );
 }

@@ -84,6 +84,8 @@ pub enum Quantity {
     Gap(ActionKind),
     /// The time from an action's order to its end.
     Took(ActionKind),
+    /// The standard deviation of a quantity's values, one a trial.
+    Spread(Box<Quantity>),
 }
 
 /// A figure of the paper that has no counterpart here.
@@ -114,7 +116,7 @@ impl Select {
 
 impl FromYaml for Quantity {
     const EXPECTED: &'static str = "a quantity of a run";
-    const EXAMPLE: &'static str = "`latency`, `p99`, `p99.9`, `sd`, `gap migrate`, `took restore`, `start vm`, or `metric NAME`";
+    const EXAMPLE: &'static str = "`latency`, `p99`, `p99.9`, `sd`, `gap migrate`, `took restore`, `start vm`, `metric NAME`, or `spread` and one of these";
 
     fn from_text(text: &str) -> Option<Self> {
         Some(match text.split_once(' ') {
@@ -129,6 +131,7 @@ impl FromYaml for Quantity {
             Some(("took", act)) => Quantity::Took(ActionKind::of_word(act)?),
             Some(("start", kind)) => Quantity::Start(kind.to_owned()),
             Some(("metric", name)) => Quantity::Metric(name.to_owned()),
+            Some(("spread", of)) => Quantity::Spread(Box::new(Self::from_text(of)?)),
             _ => return None,
         })
     }

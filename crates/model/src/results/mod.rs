@@ -15,6 +15,7 @@
 //! RUN/report.html                   the summary, drawn
 //! ```
 
+mod effect;
 mod hwlat;
 mod intruder;
 mod manifest;
@@ -24,8 +25,10 @@ mod setup;
 mod summary;
 pub mod tail;
 mod trial;
+mod verdict;
 mod workload;
 
+pub use effect::{Change, Effect};
 pub use hwlat::{Hwlat, SilentStalls};
 pub use intruder::{Intruder, IntruderKind};
 pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
@@ -38,11 +41,12 @@ pub use setup::{
 };
 pub use summary::{
     Actions, Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity,
-    Slowdown, Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, TrialTail, Verdict,
+    Slowdown, Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, TrialTail,
 };
 pub use tail::Tail;
 pub use trial::{
     ActionKind, ActionRecord, Check, ClockMap, Copied, Counters, Floor, Held, Hop, NodeRecord,
     NodeStart, Ruler, StreamResult, Trace, Trial, TrialOutcome, WatchedCpu,
 };
+pub use verdict::Verdict;
 pub use workload::{Client, Figure, NodeMemory, NodeWorkload, WorkloadResult};

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::effect::Effect;
 use super::manifest::{HostBrief, RunState, Versions};
 use super::paper::PaperComparison;
 use super::setup::{Environment, Factor, MeasurementInfo, Topology};
 use super::tail::Tail;
 use super::trial::{ActionKind, ActionRecord, Check, Counters, Floor, is_zero};
+use super::verdict::Verdict;
 
 /// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,9 @@ pub struct Summary {
     /// Cells that share a baseline and therefore a plot.
     pub groups: Vec<Group>,
     pub cells: Vec<Cell>,
+    /// Effects of the factors, where there are several; the main effects first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Effect>,
     pub trials: Vec<TrialSummary>,
     /// Why the slowest packets were slow, for measurements through taps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -297,17 +302,6 @@ pub struct TailRatio {
     /// The p value of the ratio's t test, adjusted after Holm for all tails of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Better than the baseline, beyond chance.
-    Better,
-    /// Worse than the baseline, beyond chance.
-    Worse,
-    NoDifference,
-    TooFewReplicates,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use latlab_model::results::{
 use latlab_model::spec::Better;
 
 use super::figure::{Figure, find};
-use crate::stats::{Estimate, MIN_REPLICATES, Resamples, Rng, median, ratio, tidy};
+use crate::stats::{Estimate, ratio, tidy};
 
 /// Ratios within this factor of 1 are the same: differences below 5 % depend on machine and version.
 const SAME: f64 = 1.05;
@@ -85,13 +85,8 @@ fn of_row(table: &Table, row: &Row, summaries: &[&Summary]) -> PaperRow {
 }
 
 fn estimate(figure: &Result<Figure, String>, summaries: &[&Summary]) -> Option<Estimate> {
-    let values = &figure.as_ref().ok()?.values;
-    if values.len() < MIN_REPLICATES {
-        return None;
-    }
     let seed = summaries.first().map_or(1, |summary| summary.seed);
-    let resamples = Resamples::new(values.len(), &mut Rng::named(seed, "paper"));
-    Estimate::of_values(values, &resamples)
+    figure.as_ref().ok()?.estimate(seed)
 }
 
 /// A column's own figures, without a ratio.
@@ -106,7 +101,7 @@ fn own(
         Some(Published::Figure { value, spread }) if !row.are_ratios => (Some(value), spread),
         _ => (None, None),
     };
-    let measured = figure.as_ref().ok().map(|f| tidy(median(&f.values)));
+    let measured = figure.as_ref().ok().map(|f| tidy(f.value()));
     PaperValue {
         published: value,
         published_spread: spread,
@@ -137,7 +132,7 @@ fn relate(
         Some(Published::Direction(direction)) => Some(direction),
         _ => value.published_ratio.map(direction_of),
     };
-    let middle = |index: usize| figures[index].as_ref().ok().map(|f| median(&f.values));
+    let middle = |index: usize| figures[index].as_ref().ok().map(Figure::value);
     let both = middle(index)
         .zip(middle(0))
         .filter(|(_, first)| *first > 0.0);
@@ -188,6 +183,7 @@ fn direction_of(ratio: f64) -> Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::median;
 
     fn verdict(published: f64, ci95: (f64, f64), emulated: bool) -> PaperVerdict {
         let value = PaperValue {

@@ -5,12 +5,36 @@ use std::collections::BTreeMap;
 use latlab_model::paper::{Quantity, Select};
 use latlab_model::results::{Cell, Summary, TrialSummary};
 
+use crate::stats::{Estimate, Resamples, Rng, median, standard_deviation};
+
 /// Values of one quantity.
 pub(super) struct Figure {
     pub unit: String,
-    pub values: Vec<f64>,
+    values: Vec<f64>,
+    /// Their standard deviation is meant, not their median.
+    is_spread: bool,
     /// A node ran under software emulation.
     pub emulated: bool,
+}
+
+impl Figure {
+    pub fn value(&self) -> f64 {
+        match self.is_spread {
+            true => standard_deviation(&self.values),
+            false => median(&self.values),
+        }
+    }
+
+    /// The value with its uncertainty; `None` with too few trials.
+    pub fn estimate(&self, seed: u64) -> Option<Estimate> {
+        match self.is_spread {
+            true => Estimate::of_spread(&self.values),
+            false => {
+                let resamples = Resamples::new(self.values.len(), &mut Rng::named(seed, "paper"));
+                Estimate::of_values(&self.values, &resamples)
+            }
+        }
+    }
 }
 
 /// The figure that a selection names, or the reason why there is none.
@@ -35,6 +59,7 @@ fn start(select: &Select, summary: &Summary, kind: &str) -> Option<Figure> {
     found.next().map(|start| Figure {
         unit: "ns".into(),
         values: start.all_ns.clone(),
+        is_spread: false,
         emulated: kind == "vm" && summary.host.acceleration != "kvm",
     })
 }
@@ -55,6 +80,10 @@ fn of_cell(select: &Select, summary: &Summary, quantity: &Quantity) -> Option<Fi
         let good = trials.filter(|trial| trial.cell == cell.id && trial.failed.is_none());
         let values: Vec<f64> = good.flat_map(value).collect();
         ("ns".to_owned(), values)
+    };
+    let (quantity, is_spread) = match quantity {
+        Quantity::Spread(of) => (&**of, true),
+        other => (other, false),
     };
     let (unit, values) = match quantity {
         Quantity::Metric(name) => {
@@ -78,11 +107,12 @@ fn of_cell(select: &Select, summary: &Summary, quantity: &Quantity) -> Option<Fi
             let took = actions.map(|action| action.done_ns - action.asked_ns);
             took.map(|ns| ns as f64).collect()
         }),
-        Quantity::Start(_) => return None,
+        Quantity::Start(_) | Quantity::Spread(_) => return None,
     };
     Some(Figure {
         unit,
         values,
+        is_spread,
         emulated: cell.environment.emulated,
     })
 }

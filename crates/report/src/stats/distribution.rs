@@ -28,6 +28,17 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted, 0.5)
 }
 
+/// Standard deviation of a sample (its squares divided by n - 1); 0 of fewer than two values.
+pub fn standard_deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    if values.len() < 2 {
+        return 0.0;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    libm::sqrt(squares.sum::<f64>() / (n - 1.0))
+}
+
 /// The numbers of a box plot, of values in any order; `None` for none.
 pub fn spread(values: &[f64]) -> Option<Spread> {
     let mut sorted = values.to_vec();

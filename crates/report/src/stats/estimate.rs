@@ -18,13 +18,16 @@
 //! [`Estimate::on_ruler`] keeps an interval from being narrower than the ruler's own spread. Within a run the ruler is
 //! common to the cells, whose order is random, so ratios there need no ruler; ratios between runs do.
 
-use super::distribution::{Pooled, median};
+use super::distribution::{Pooled, median, standard_deviation};
 use super::resample::Resamples;
 use super::special::{student_quantile, student_two_sided};
 use super::tidy::tidy;
 
 /// Replicates below which there is no interval.
 pub const MIN_REPLICATES: usize = 3;
+
+/// Trials below which a standard deviation between them has no interval.
+pub const MIN_FOR_SPREAD: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -98,6 +101,35 @@ impl Estimate {
                 median(&all)
             },
         ))
+    }
+
+    /// The standard deviation of one value a trial; `None` with fewer than [`MIN_FOR_SPREAD`], or without variation.
+    ///
+    /// Its error is the jackknife's on the logarithm of the variance (Miller 1968), which holds for tails that are not
+    /// normal, where the F test of two variances does not.
+    pub fn of_spread(values: &[f64]) -> Option<Self> {
+        let n = values.len() as f64;
+        if values.len() < MIN_FOR_SPREAD {
+            return None;
+        }
+        let log_variance = |values: &[f64]| 2.0 * libm::log(standard_deviation(values));
+        let whole = log_variance(values);
+        let pseudo = (0..values.len()).map(|left_out| {
+            let mut others = values.to_vec();
+            others.remove(left_out);
+            n * whole - (n - 1.0) * log_variance(&others)
+        });
+        let pseudo: Vec<f64> = pseudo.collect();
+        let error = standard_deviation(&pseudo) / libm::sqrt(n) / 2.0;
+        let value = standard_deviation(values);
+        (value > 0.0 && error.is_finite()).then_some(Self {
+            value,
+            replicates: values.len(),
+            logarithmic: true,
+            never_negative: true,
+            error,
+            sampling: (0.0, 0.0),
+        })
     }
 
     /// This estimate with an error of at least the ruler's: `spread` is the standard deviation of the
@@ -190,20 +222,31 @@ pub struct Ratio {
 }
 
 /// `cell` over `baseline`; `None` where a ratio has no meaning (a value that is not positive).
-///
-/// Replicates of the two are drawn independently, so variances of logarithms add; degrees of
-/// freedom after Welch and Satterthwaite.
 pub fn ratio(cell: &Estimate, baseline: &Estimate) -> Option<Ratio> {
-    let (va, vb) = (cell.log_variance()?, baseline.log_variance()?);
-    let log = libm::log(cell.value / baseline.value);
-    let variance = va + vb;
+    contrast(&[(1.0, cell), (-1.0, baseline)])
+}
+
+/// The product of all values, each to the power of its weight; `None` where one is not positive. Weights that sum to 0
+/// make it a ratio, or a ratio of ratios.
+///
+/// Replicates of different estimates are drawn independently, so variances of weighted logarithms add; degrees of
+/// freedom after Welch and Satterthwaite.
+pub fn contrast(terms: &[(f64, &Estimate)]) -> Option<Ratio> {
+    let (mut log, mut variance, mut spread, mut degrees) = (0.0, 0.0, 0.0, 0.0);
+    for (weight, estimate) in terms {
+        let own = weight * weight * estimate.log_variance()?;
+        log += weight * libm::log(estimate.value);
+        variance += own;
+        spread += own.powi(2) / estimate.degrees();
+        degrees += estimate.degrees();
+    }
     let error = libm::sqrt(variance);
-    let degrees = if variance > 0.0 {
-        variance.powi(2) / (va.powi(2) / cell.degrees() + vb.powi(2) / baseline.degrees())
-    } else {
-        cell.degrees() + baseline.degrees()
-    };
-    let p_value = match (log == 0.0, error == 0.0) {
+    if variance > 0.0 {
+        degrees = variance.powi(2) / spread;
+    }
+    // Equal values leave the rounding errors of their logarithms.
+    let is_one = tidy(libm::exp(log)) == 1.0;
+    let p_value = match (is_one, error == 0.0) {
         (true, _) => 1.0,
         (false, true) => 0.0,
         (false, false) => student_two_sided(log / error, degrees),
@@ -339,13 +382,8 @@ mod tests {
                             .collect()
                     };
                     let ratio = ratio(&eb, &ea).unwrap();
-                    let claim = Claim::new(
-                        &medians(&b),
-                        &medians(&a),
-                        ratio.value,
-                        false,
-                        Some(ratio.p_value),
-                    );
+                    let value = ratio.value;
+                    let claim = Claim::new(&medians(&b), &medians(&a), value, false, Some(ratio));
                     matches!(judge(&[claim])[..], [Verdict::Better | Verdict::Worse])
                 })
             };
@@ -373,6 +411,25 @@ mod tests {
         assert_eq!(unsure.on_ruler(0.02).ci95(), unsure.ci95());
         let losses = of_medians(&[0.0, 0.01, 0.0]);
         assert_eq!(losses.on_ruler(0.5).ci95(), losses.ci95());
+    }
+
+    #[test]
+    fn a_deviation_is_known_within_a_factor() {
+        // Ten trials that vary normally: the interval covers the true deviation, also a ratio of two.
+        let mut rng = Rng::new(2);
+        let mut sample = |deviation: f64| -> Estimate {
+            let trials: Vec<f64> = (0..10).map(|_| 100.0 + deviation * rng.normal()).collect();
+            Estimate::of_spread(&trials).unwrap()
+        };
+        let covered = share(|| {
+            let (low, high) = sample(3.0).ci95();
+            low <= 3.0 && 3.0 <= high
+        });
+        assert!(covered >= 0.88, "{covered}");
+        let found = share(|| ratio(&sample(1.0), &sample(8.0)).unwrap().ci95.1 < 1.0);
+        assert!(found >= 0.95, "{found}");
+        assert_eq!(Estimate::of_spread(&[1.0; 10]), None);
+        assert_eq!(Estimate::of_spread(&[1.0, 2.0, 3.0, 4.0]), None);
     }
 
     #[test]

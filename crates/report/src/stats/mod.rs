@@ -18,11 +18,11 @@ mod tidy;
 mod verdict;
 
 pub use curve::{CURVE_POINTS, cdf, percentile_curve, sound_to};
-pub use distribution::{Pooled, median, quantile, spread};
-pub use estimate::{Estimate, MIN_REPLICATES, Ratio, ratio};
+pub use distribution::{Pooled, median, quantile, spread, standard_deviation};
+pub use estimate::{Estimate, MIN_REPLICATES, Ratio, contrast, ratio};
 pub use rank::mann_whitney;
 pub use resample::Resamples;
 pub use rng::Rng;
 pub use special::{student_quantile, student_two_sided};
 pub(crate) use tidy::tidy;
-pub use verdict::{Claim, SIGNIFICANCE, holm, judge};
+pub use verdict::{Claim, SIGNIFICANCE, holm, judge, judge_sizes};

@@ -12,12 +12,19 @@
 //!
 //! The second p-value is not adjusted: as a second condition it can only make claims rarer, and the first
 //! keeps the chance of any false claim in a group below 5 %.
+//!
+//! "No difference" is a claim as well. The interval of the ratio must lie within the margin of equivalence, as in a test
+//! of equivalence (two one-sided tests, Schuirmann 1987). A wide interval that holds 1 decides nothing.
 
 use latlab_model::results::Verdict;
 
+use super::estimate::Ratio;
 use super::rank::mann_whitney;
 
 pub const SIGNIFICANCE: f64 = 0.05;
+
+/// A ratio of 1 / 1.1 to 1.1 counts as none.
+const EQUIVALENCE_MARGIN: f64 = 1.1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Claim {
@@ -25,8 +32,8 @@ pub struct Claim {
     pub above: bool,
     /// Larger values are better.
     pub higher_is_better: bool,
-    /// p-value of the ratio; `None` with too few replicates.
-    pub size: Option<f64>,
+    /// `None` with too few replicates.
+    pub tested: Option<Ratio>,
     pub rank: Option<f64>,
     /// Smallest p-value the rank test could have given with these replicates.
     pub rank_least: f64,
@@ -41,7 +48,7 @@ impl Claim {
         baseline: &[f64],
         ratio: f64,
         higher: bool,
-        size: Option<f64>,
+        tested: Option<Ratio>,
     ) -> Self {
         let below = |a: &[f64], b: &[f64]| a.iter().all(|x| b.iter().all(|y| x < y));
         let steps = |n: usize, from: f64| (0..n).map(move |i| from + i as f64).collect::<Vec<_>>();
@@ -49,7 +56,7 @@ impl Claim {
         Self {
             above: ratio > 1.0,
             higher_is_better: higher,
-            size,
+            tested,
             rank: mann_whitney(cell, baseline),
             rank_least: apart.unwrap_or(1.0),
             separated: below(cell, baseline) || below(baseline, cell),
@@ -58,27 +65,53 @@ impl Claim {
 }
 
 pub fn judge(claims: &[Claim]) -> Vec<Verdict> {
-    let sizes: Vec<f64> = claims.iter().filter_map(|claim| claim.size).collect();
+    let tested = claims.iter().filter_map(|claim| claim.tested);
+    let sizes: Vec<f64> = tested.map(|ratio| ratio.p_value).collect();
     let mut adjusted = holm(&sizes).into_iter();
     let verdict = |claim: &Claim| {
-        let Some(size) = claim.size.and_then(|_| adjusted.next()) else {
+        let Some(ratio) = claim.tested else {
             return Verdict::TooFewReplicates;
         };
+        let size = adjusted.next().unwrap_or(1.0);
         let shape = if claim.rank_least <= SIGNIFICANCE {
             claim.rank.is_some_and(|p| p <= SIGNIFICANCE)
         } else {
             claim.separated
         };
-        match (
-            size <= SIGNIFICANCE && shape,
-            claim.above == claim.higher_is_better,
-        ) {
-            (false, _) => Verdict::NoDifference,
-            (true, true) => Verdict::Better,
-            (true, false) => Verdict::Worse,
-        }
+        let is_better = claim.above == claim.higher_is_better;
+        of_ratio(size <= SIGNIFICANCE && shape, is_better, ratio.ci95)
     };
     claims.iter().map(verdict).collect()
+}
+
+/// Verdicts by size alone, where there are no two sides to compare by ranks; each with its p-value after Holm.
+pub fn judge_sizes(ratios: &[Ratio], higher_is_better: bool) -> Vec<(f64, Verdict)> {
+    let sizes: Vec<f64> = ratios.iter().map(|ratio| ratio.p_value).collect();
+    let verdict = |(ratio, size): (&Ratio, f64)| {
+        let is_better = (ratio.value > 1.0) == higher_is_better;
+        (size, of_ratio(size <= SIGNIFICANCE, is_better, ratio.ci95))
+    };
+    ratios.iter().zip(holm(&sizes)).map(verdict).collect()
+}
+
+fn of_ratio(is_proven: bool, is_better: bool, ci95: (f64, f64)) -> Verdict {
+    match (is_proven, is_better) {
+        (false, _) => without_proof(ci95),
+        (true, true) => Verdict::Better,
+        (true, false) => Verdict::Worse,
+    }
+}
+
+/// The verdict on a difference that is not proven.
+fn without_proof((low, high): (f64, f64)) -> Verdict {
+    match (
+        low > 1.0 || high < 1.0,
+        low * EQUIVALENCE_MARGIN >= 1.0 && high <= EQUIVALENCE_MARGIN,
+    ) {
+        (true, _) => Verdict::NotProven,
+        (false, true) => Verdict::NoDifference,
+        (false, false) => Verdict::Inconclusive,
+    }
 }
 
 /// p-values adjusted after Holm (1979), in the order given.
@@ -100,8 +133,19 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn claim(cell: &[f64], baseline: &[f64], ratio: f64, size: f64) -> Claim {
-        Claim::new(cell, baseline, ratio, false, Some(size))
+    /// With an interval that leaves 1 out where the p-value is small.
+    fn claim(cell: &[f64], baseline: &[f64], value: f64, p_value: f64) -> Claim {
+        let far = if p_value <= SIGNIFICANCE {
+            value.sqrt()
+        } else {
+            value.recip()
+        };
+        let tested = Ratio {
+            value,
+            ci95: (far.min(value), far.max(value)),
+            p_value,
+        };
+        Claim::new(cell, baseline, value, false, Some(tested))
     }
 
     #[test]
@@ -129,11 +173,11 @@ mod tests {
         );
         assert_eq!(
             verdicts(&[claim(&high, &low, 2.0, 0.2)]),
-            [Verdict::NoDifference]
+            [Verdict::Inconclusive]
         );
         assert_eq!(
             verdicts(&[claim(&mixed, &low, 2.0, 0.001)]),
-            [Verdict::NoDifference]
+            [Verdict::NotProven]
         );
     }
 
@@ -146,7 +190,7 @@ mod tests {
         );
         assert_eq!(
             judge(&[claim(&[2.5, 5., 6.], &base, 2.0, 0.01)]),
-            [Verdict::NoDifference]
+            [Verdict::NotProven]
         );
     }
 
@@ -155,7 +199,16 @@ mod tests {
         let (low, high) = ([1., 2., 3., 4., 5.], [6., 7., 8., 9., 10.]);
         let one = claim(&high, &low, 2.0, 0.03);
         assert_eq!(judge(&[one]), [Verdict::Worse]);
-        assert_eq!(judge(&[one, one]), [Verdict::NoDifference; 2]);
+        assert_eq!(judge(&[one, one]), [Verdict::NotProven; 2]);
+    }
+
+    #[test]
+    fn no_difference_needs_a_narrow_interval() {
+        assert_eq!(without_proof((0.95, 1.04)), Verdict::NoDifference);
+        assert_eq!(without_proof((0.95, 1.2)), Verdict::Inconclusive);
+        assert_eq!(without_proof((0.4, 1.04)), Verdict::Inconclusive);
+        assert_eq!(without_proof((1.01, 1.04)), Verdict::NotProven);
+        assert_eq!(without_proof((0.2, 0.9)), Verdict::NotProven);
     }
 
     #[test]
@@ -167,7 +220,10 @@ mod tests {
     #[test]
     fn more_throughput_is_better() {
         let (low, high) = ([1., 2., 3., 4., 5.], [6., 7., 8., 9., 10.]);
-        let claim = Claim::new(&high, &low, 2.0, true, Some(0.001));
+        let claim = Claim {
+            higher_is_better: true,
+            ..claim(&high, &low, 2.0, 0.001)
+        };
         assert_eq!(judge(&[claim]), [Verdict::Better]);
     }
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use latlab_model::paper::{Paper, PaperName};
-use latlab_model::results::{Cell, Group, Manifest, Note, Starts, Summary, Tail, TrialSummary};
+use latlab_model::results::{
+    Cell, Effect, Group, Manifest, Note, Starts, Summary, Tail, TrialSummary,
+};
 use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
 use super::trials::{self, TrialData};
-use super::{actions, groups, notes, scaling, starts};
+use super::{actions, effects, groups, notes, scaling, starts};
 use crate::{explain, hlog, paper};
 
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +62,7 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     }
     cells::compare(&groups, &mut cells, &evidence);
     scaling::scale(&manifest, &trials::nodes(&trials), &mut cells, &evidence);
+    let effects = effects::of(&manifest, &evidence);
     let (explained, unexplained) = explain::explain_readable(run, &manifest);
     let notes = notes::all(&notes::Context {
         manifest: &manifest,
@@ -73,7 +76,16 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     let starts = starts::of(&manifest, &trials);
     let trials = trials.into_values().map(|trial| trial.summary).collect();
     let tails = explain::tails(&explained);
-    let summary = assemble(manifest, groups, cells, trials, tails, starts, notes);
+    let parts = Parts {
+        groups,
+        cells,
+        effects,
+        trials,
+        tails,
+        starts,
+        notes,
+    };
+    let summary = assemble(manifest, parts);
     Ok(Analysis {
         summary,
         evidence,
@@ -81,15 +93,17 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     })
 }
 
-fn assemble(
-    manifest: Manifest,
+struct Parts {
     groups: Vec<Group>,
     cells: Vec<Cell>,
+    effects: Vec<Effect>,
     trials: Vec<TrialSummary>,
     tails: Vec<Tail>,
     starts: Vec<Starts>,
     notes: Vec<Note>,
-) -> Summary {
+}
+
+fn assemble(manifest: Manifest, parts: Parts) -> Summary {
     let paper = manifest.paper.as_deref().and_then(PaperName::named);
     let mut summary = Summary {
         format: Summary::FORMAT.to_owned(),
@@ -106,15 +120,16 @@ fn assemble(
         factors: manifest.factors,
         measurements: manifest.measurements,
         baseline: manifest.baseline,
-        groups,
-        actions: actions::of(&cells, &trials),
-        cells,
-        trials,
-        tails,
+        groups: parts.groups,
+        actions: actions::of(&parts.cells, &parts.trials),
+        cells: parts.cells,
+        effects: parts.effects,
+        trials: parts.trials,
+        tails: parts.tails,
         topologies: manifest.topologies,
-        starts,
+        starts: parts.starts,
         paper: None,
-        notes,
+        notes: parts.notes,
     };
     // A paper of another version of latlab stays without its table.
     let paper = paper.and_then(|name| Paper::built_in(name).ok());

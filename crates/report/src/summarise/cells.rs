@@ -29,6 +29,8 @@ pub struct Evidence {
     pub values: Vec<f64>,
     /// With its uncertainty; `None` with fewer than three replicates.
     pub estimate: Option<Estimate>,
+    /// The standard deviation of `values`, if there are enough.
+    pub spread: Option<Estimate>,
     /// Percentiles beyond the median, if there are samples enough.
     pub tails: Vec<Tail>,
     /// The evidence with stolen time set aside, if known for every trial.
@@ -116,12 +118,14 @@ fn latency(
         .parts()
         .iter()
         .map(|&part| Pooled::new([part]).map_or(f64::NAN, |trial| trial.quantile(0.5)));
+    let medians: Vec<f64> = medians.collect();
     let evidence = Evidence {
         quantity: "median latency".to_owned(),
         unit: "ns".to_owned(),
         higher_is_better: false,
         value: pooled.quantile(0.5),
-        values: medians.collect(),
+        spread: Estimate::of_spread(&medians),
+        values: medians,
         estimate: Estimate::of_quantile(pooled, 0.5, &resamples),
         tails,
         tails_steal_aside,
@@ -306,6 +310,7 @@ fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {
         unit: series.unit,
         higher_is_better: series.higher_is_better,
         value: spread.median,
+        spread: Estimate::of_spread(&series.values),
         values: series.values,
         estimate,
         tails: Vec::new(),
@@ -412,9 +417,8 @@ impl Pair {
         let tails_steal_aside = ratios(&cell.tails_steal_aside, &base.tails_steal_aside);
         let tested = tested(cell.estimate, base.estimate);
         let ratio = tested.map_or_else(|| tidy(cell.value / base.value), |tested| tested.value);
-        let p_value = tested.map(|tested| tested.p_value);
         let higher = cell.higher_is_better;
-        let claim = Claim::new(&cell.values, &base.values, ratio, higher, p_value);
+        let claim = Claim::new(&cell.values, &base.values, ratio, higher, tested);
         Some(Self {
             ratio,
             ci95: tested.map(|tested| tested.ci95),

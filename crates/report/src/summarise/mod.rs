@@ -14,6 +14,7 @@
 mod actions;
 mod analysis;
 mod cells;
+mod effects;
 mod groups;
 mod notes;
 mod range;

@@ -67,6 +67,7 @@ mod tests {
             value: median(values),
             values: values.to_vec(),
             estimate: Estimate::of_values(values, &resamples),
+            spread: Estimate::of_spread(values),
             tails: Vec::new(),
             tails_steal_aside: Vec::new(),
             ruler_spread: 0.0,
