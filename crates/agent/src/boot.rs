@@ -86,6 +86,7 @@ fn fallback() -> Parameters {
         root_on_disk: false,
         ports: 1,
         shares: Vec::new(),
+        memory: Vec::new(),
         probe: false,
         template: false,
     }

@@ -33,11 +33,16 @@ use rustix::thread::{
 };
 use rustix::thread::{Gid, Uid};
 
-use crate::os::{self, MountAttributes};
+use crate::os::{self, MountAttributes, UnshareFlags};
 
 /// The first of the users: above containers' ranges and what directories of users map (SSSD: below 2,000,200,000),
 /// below what systemd sets aside (UIDS-GIDS: unused up to 2,147,352,575). Process numbers stay below 2^22.
 const FIRST_USER: u32 = 2_100_000_000;
+/// Mounts, a network, IPC and a host name of its own.
+const OWN: UnshareFlags = UnshareFlags::NEWNS
+    .union(UnshareFlags::NEWNET)
+    .union(UnshareFlags::NEWIPC)
+    .union(UnshareFlags::NEWUTS);
 /// Where programs and what they load are, on one distribution or another.
 const PROGRAMS: [&str; 10] = [
     "usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "nix", "gnu",
@@ -414,7 +419,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), Error> {
     let name = Path::new(&place.command[0]);
     let program = find(name)?;
     step(
-        os::leave_namespaces(),
+        os::leave_namespaces(OWN),
         "leave the host's namespaces for",
         name,
     )?;

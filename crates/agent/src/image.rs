@@ -1,5 +1,6 @@
 //! A guest's root: the file tree of its image, read-only, with a writable layer in memory on top.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,6 +13,9 @@ use crate::step::{StepError, step};
 
 /// A disk appears as soon as its driver runs.
 const DISK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Stored files are no way to a device or to another user, in any kind of node.
+const STORAGE: MountFlags = MountFlags::NODEV.union(MountFlags::NOSUID);
 
 const MACHINE_ID: &str = "/etc/machine-id";
 
@@ -87,12 +91,21 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
         })?;
         mount_share(&parameters.transport, share, &share.path)?;
     }
+    for (bytes, path) in &parameters.memory {
+        step(fs::create_dir_all(path), || format!("make {path}"))?;
+        let data = CString::new(format!("size={bytes},mode=755")).expect("digits only");
+        step(mount("tmpfs", path, "tmpfs", STORAGE, Some(&*data)), || {
+            format!("mount a tmpfs on {path}")
+        })?;
+    }
     Ok(())
 }
 
 fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(), StepError> {
-    if share.access == Access::Disk {
-        return mount_disk(&share.tag, target);
+    match share.access {
+        Access::Disk => return mount_disk(&share.tag, target, "squashfs", MountFlags::RDONLY),
+        Access::WritableDisk => return mount_disk(&share.tag, target, "ext4", STORAGE),
+        Access::ReadOnly | Access::Writable => {}
     }
     let is_writable = share.access == Access::Writable;
     let flags = if is_writable {
@@ -122,12 +135,11 @@ fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(),
 }
 
 /// Mounts the file system image on the disk with this serial number.
-fn mount_disk(serial: &str, target: &str) -> Result<(), StepError> {
+fn mount_disk(serial: &str, target: &str, kind: &str, flags: MountFlags) -> Result<(), StepError> {
     let device = step(disk(serial), || format!("find the disk '{serial}'"))?;
-    step(
-        mount(&*device, target, "squashfs", MountFlags::RDONLY, None),
-        || format!("mount {device} on {target}"),
-    )
+    step(mount(&*device, target, kind, flags, None), || {
+        format!("mount {device} on {target}")
+    })
 }
 
 /// The device of a disk. Its driver is loaded, but may still be asking the disk what it is.
@@ -136,9 +148,8 @@ fn disk(serial: &str) -> io::Result<String> {
     loop {
         for entry in fs::read_dir("/sys/block")?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let found = fs::read_to_string(entry.path().join("serial")).unwrap_or_default();
             let device = format!("/dev/{name}");
-            if found.trim() == serial && Path::new(&device).exists() {
+            if serial_of(&entry.path()) == serial.as_bytes() && Path::new(&device).exists() {
                 return Ok(device);
             }
         }
@@ -147,6 +158,16 @@ fn disk(serial: &str) -> io::Result<String> {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A disk's serial number: of virtio-blk as text, of SCSI as the page of vital product data that has it (SPC-4, 0x80).
+fn serial_of(disk: &Path) -> Vec<u8> {
+    const HEADER: usize = 4;
+    if let Ok(text) = fs::read(disk.join("serial")) {
+        return text.trim_ascii().to_vec();
+    }
+    let page = fs::read(disk.join("device/vpd_pg80")).unwrap_or_default();
+    page.get(HEADER..).unwrap_or_default().trim_ascii().to_vec()
 }
 
 /// A machine's own number (machine-id(5)), which the image has of another one.

@@ -21,6 +21,8 @@ pub enum Access {
     Writable,
     /// A file system image on a disk with the tag as its serial number.
     Disk,
+    /// The same, which may be written: ext4.
+    WritableDisk,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +35,10 @@ pub struct Parameters {
     pub root_on_disk: bool,
     /// `latlab.ports=`: how many channel ports there are.
     pub ports: usize,
-    /// `latlab.share=TAG:ro|rw|disk:PATH`, any number of times.
+    /// `latlab.share=TAG:ro|rw|disk|ext4:PATH`, any number of times.
     pub shares: Vec<Share>,
+    /// `latlab.memory=BYTES:PATH`, any number of times: directories in a memory of their own.
+    pub memory: Vec<(u64, String)>,
     /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
     pub probe: bool,
     /// `latlab.template`: mount nothing and wait for an identity on the channel.
@@ -50,6 +54,7 @@ impl Parameters {
             root_on_disk: false,
             ports: 0,
             shares: Vec::new(),
+            memory: Vec::new(),
             probe: false,
             template: false,
         };
@@ -66,6 +71,11 @@ impl Parameters {
                 Some(("fs", "virtiofs")) => found.transport = Transport::VirtioFs,
                 Some(("root", "disk")) => found.root_on_disk = true,
                 Some(("ports", count)) => found.ports = count.parse().map_err(|_| bad())?,
+                Some(("memory", memory)) => {
+                    let (bytes, path) = memory.split_once(':').ok_or_else(bad)?;
+                    let bytes = bytes.parse().map_err(|_| bad())?;
+                    found.memory.push((bytes, path.to_owned()));
+                }
                 Some(("share", share)) => {
                     let mut parts = share.splitn(3, ':');
                     let (Some(tag), Some(access), Some(path)) =
@@ -77,6 +87,7 @@ impl Parameters {
                         "ro" => Access::ReadOnly,
                         "rw" => Access::Writable,
                         "disk" => Access::Disk,
+                        "ext4" => Access::WritableDisk,
                         _ => return Err(bad()),
                     };
                     let (tag, path) = (tag.to_owned(), path.to_owned());
@@ -97,7 +108,7 @@ mod tests {
     fn the_hosts_parameters_are_read_among_the_kernels() {
         let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
                     latlab.share=s0:rw:/mnt/a:b latlab.root=disk latlab.share=s1:disk:/lib \
-                    latlab.probe latlab.template";
+                    latlab.share=s2:ext4:/data latlab.memory=4096:/tmp/x latlab.probe latlab.template";
         let found = Parameters::parse(line).unwrap();
         assert_eq!(found.name.as_deref(), Some("third"));
         assert_eq!(found.transport, Transport::VirtioFs);
@@ -111,8 +122,10 @@ mod tests {
         let expected = [
             share("s0", "/mnt/a:b", Access::Writable),
             share("s1", "/lib", Access::Disk),
+            share("s2", "/data", Access::WritableDisk),
         ];
         assert_eq!(found.shares, expected);
+        assert_eq!(found.memory, [(4096, "/tmp/x".to_owned())]);
     }
 
     #[test]
@@ -121,6 +134,8 @@ mod tests {
             "ports=many",
             "share=x",
             "share=x:maybe:/y",
+            "memory=/y",
+            "memory=much:/y",
             "fs=nfs",
             "root=nfs",
             "colour=red",

@@ -9,6 +9,7 @@ mod boot;
 mod cards;
 mod clock;
 mod confine;
+mod docker;
 mod echo;
 mod files;
 mod identity;
@@ -55,6 +56,9 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         keep the newest of what comes from FD in PATH, and BYTES from before it in FORMER
   confine ... -- COMMAND...
                         run a guest's server where it sees and may do nothing else (on the host)
+  docker FILE SOCKET DOCUMENT COUNT
+                        start Docker's daemon as FILE says, and in it a container as DOCUMENT says, with COUNT
+                        descriptors (on the host); as `docker-runtime`, be that daemon's runtime
   terminal COLUMNS ROWS -- COMMAND...
                         run a command at a terminal; standard input brings keys and sizes
   echo PORT             answer one connection with what it sends, for ten minutes
@@ -68,6 +72,9 @@ fn main() -> ExitCode {
     let first = args.get(1).map_or("", String::as_str);
     if std::process::id() == 1 && !matches!(first, "pause" | "probe") {
         return boot::run();
+    }
+    if docker::runtime::is_meant(args.first().map_or("", String::as_str)) {
+        return ended(docker::runtime::run(std::env::args_os().skip(1)));
     }
     if first == "probe" {
         return latlab_probe::main(std::env::args_os().skip(2));
@@ -99,6 +106,9 @@ fn main() -> ExitCode {
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {
             respawn::run(directory, bytes, program, arguments)
+        }
+        ["docker", file, socket, document, count] => {
+            docker::daemon::run(file, socket, document, count)
         }
         ["terminal", columns, rows, "--", command @ ..] => {
             match terminal::run(columns, rows, command) {

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use rustix::thread::UnshareFlags;
 
 pub use rustix::mount::MountAttrFlags as MountAttributes;
+pub use rustix::thread::UnshareFlags;
 
 /// Has the kernel kill what this command starts when this process ends.
 pub fn die_with_this_one(command: &mut Command) {
@@ -119,6 +119,16 @@ pub fn keep_as(fd: OwnedFd, number: RawFd) -> io::Result<()> {
     }
 }
 
+/// Hands a descriptor down under this number to the program that this process executes next.
+pub fn hand_down(fd: OwnedFd, number: RawFd) -> io::Result<()> {
+    keep_as(fd, number)?;
+    // SAFETY: a flag of a number that was just made.
+    match unsafe { libc::fcntl(number, libc::F_SETFD, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether a file's system tells where on its device a file is (FS_IOC_FIEMAP).
 pub fn has_extents(file: &File) -> bool {
     const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
@@ -206,11 +216,10 @@ pub fn install_filter(bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Gives the process mounts, a network, IPC and a host name of its own.
-pub fn leave_namespaces() -> io::Result<()> {
-    let flags = UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
-    // SAFETY: the descriptor table stays shared; the process has one thread.
-    unsafe { rustix::thread::unshare_unsafe(flags | UnshareFlags::NEWUTS) }?;
+/// Gives the process namespaces of its own, of these kinds.
+pub fn leave_namespaces(kinds: UnshareFlags) -> io::Result<()> {
+    // SAFETY: the descriptor table stays shared, since no caller names it; the process has one thread.
+    unsafe { rustix::thread::unshare_unsafe(kinds) }?;
     Ok(())
 }
 

@@ -148,7 +148,7 @@ pub struct Deploy {
     /// If something fails, leave the nodes up for inspection instead of destroying them.
     #[arg(long)]
     pub keep: bool,
-    /// Start at most this many nodes at once [default: one per CPU].
+    /// Start at most this many nodes at once [default: per CPU one with VMs, four without].
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
     /// Output format of the deployed nodes.

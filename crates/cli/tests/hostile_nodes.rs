@@ -73,6 +73,20 @@ fn a_container_reaches_no_device_and_no_priority() {
     });
 }
 
+/// Directories within each other, more than a process may have descriptors.
+#[test]
+fn a_container_leaves_no_tree_that_stays() {
+    enter("a_container_leaves_no_tree_that_stays", |bench| {
+        let lab = bench.deploy("deep", CONTAINERS);
+        let dig = "import os\nos.mkdir('/deep')\nos.chdir('/deep')\nfor _ in range(30000):\n    os.mkdir('d')\n    os.chdir('d')\n";
+        for node in ["a", "b"] {
+            bench.exec(&lab, node, &["python3", "-c", dig]).good();
+        }
+        bench.latlab(&["destroy", &lab, "-y"]).good();
+        assert!(!bench.run_dir().join(&lab).exists());
+    });
+}
+
 /// CVE-2019-5736: a script whose interpreter is the program that starts it.
 #[test]
 fn a_container_does_not_run_the_hosts_latlab() {

@@ -102,6 +102,8 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         root: Share::new("/", "/", Access::Everybody),
         shares: Vec::new(),
         disks: None,
+        storage: Vec::new(),
+        scratch: Vec::new(),
         dir: dir.to_owned(),
         accelerator: Accelerator::Tcg,
         origin: Origin::Boot,

@@ -2,7 +2,7 @@
 //!
 //! | directory | holds | lives |
 //! |---|---|---|
-//! | `/var/lib/latlab/labs/LAB` | the journal and the state of a lab | until it is destroyed |
+//! | `/var/lib/latlab/labs/LAB` | the journal and the state of a lab, the storage of its nodes | until it is destroyed |
 //! | `/var/lib/latlab/tuning.json` | what was tuned, for whom, and what was there before | until all of it is reverted |
 //! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
 //! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until removed by hand |
@@ -63,6 +63,11 @@ impl Dirs {
 
     pub fn state(&self, lab: &str) -> PathBuf {
         self.lab(lab).join("state.json")
+    }
+
+    /// Directories and images of its nodes' storage: on the disk that holds its state.
+    pub fn storage(&self, lab: &str) -> PathBuf {
+        self.lab(lab).join("storage")
     }
 
     pub fn lock(&self) -> PathBuf {

@@ -90,6 +90,8 @@ pub enum Undo {
     Mounts { below: PathBuf },
     /// Remove a directory of ours with all it holds; refused while something is mounted below it.
     Directory { path: PathBuf },
+    /// Remove the storage of a lab's nodes, once no disk of it is in use.
+    Storage { path: PathBuf },
 }
 
 /// The right to change a lab: a lock on its directory.

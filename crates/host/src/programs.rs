@@ -1,5 +1,6 @@
 //! Programs by name: those in the directories of the machine, and latlab's own.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -9,11 +10,18 @@ const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Finds a program as a shell does, and beyond `PATH` where root's programs are.
 pub fn find(name: &str) -> Option<PathBuf> {
+    find_in(name, directories().into_iter())
+}
+
+/// The value of `PATH` with which other programs find the same.
+pub(crate) fn path() -> OsString {
+    std::env::join_paths(directories()).unwrap_or_default()
+}
+
+fn directories() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    find_in(
-        name,
-        std::env::split_paths(&path).chain(SYSTEM.map(PathBuf::from)),
-    )
+    let own = std::env::split_paths(&path);
+    own.chain(SYSTEM.map(PathBuf::from)).collect()
 }
 
 fn find_in(name: &str, directories: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! Ways that root in a container tries to get out, under crun and under runc. Needs root.
+//! Ways that root in a container tries to get out, under every runtime. Needs root.
 //!
 //! Everything is as in `container.rs`: namespaces and a directory of the test's own, cgroups
 //! that are removed. What is attacked is only looked at, or would be harmless if it were reached.

@@ -24,7 +24,7 @@ pub enum Error {
     },
     #[error(
         "node `{node}`: `{directory}` is in memory ({kind}), so that memory would be measured: \
-         name a directory on a disk, for example one that the node binds"
+         name a directory on a disk, for example one of the node's `storage`"
     )]
     InMemory {
         node: String,

@@ -72,6 +72,9 @@ pub struct NodeRow {
     pub ipv6_address: Option<String>,
     /// `eth0@l0` and so on.
     pub interfaces: Vec<String>,
+    /// Its storage, each with the way to its files.
+    #[serde(default)]
+    pub storage: Vec<String>,
     /// Software emulation, where it is.
     pub acceleration: Option<String>,
 }

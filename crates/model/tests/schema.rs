@@ -9,6 +9,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
+use latlab_model::kinds::{DiskAio, DiskCache, DiskDevice, DiskFormat, StorageType};
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
     Acceleration, Access, Better, Cable, Carrier, Device, Devices, Engine, Lab, LinkKind,
@@ -155,6 +156,13 @@ fn the_keys_are_those_of_the_readers() {
             )),
         ),
         (
+            "storage",
+            schemas.lab_def("storage"),
+            lab(format!(
+                "topology: {{nodes: {{a: {{storage: {{at: /mnt, {unknown}}}}}}}}}"
+            )),
+        ),
+        (
             "link",
             schemas.lab_def("link"),
             lab(format!(
@@ -205,6 +213,7 @@ fn the_words_are_those_of_the_readers() {
     let fields = &schemas.lab_def("fields")["properties"];
     let link = &schemas.lab_def("link")["properties"];
     let security = &schemas.lab_def("security")["properties"];
+    let storage = &schemas.lab_def("storage")["properties"];
     let measurement = &schemas.study_def("measurement")["properties"];
     let program = &schemas.study_def("program")["properties"];
     let metric = &measurement["metric"]["properties"];
@@ -222,6 +231,11 @@ fn the_words_are_those_of_the_readers() {
             &schemas.lab_def("hardware")["properties"]["pit"],
             LostTicks::WORDS,
         ),
+        (&storage["type"], StorageType::WORDS),
+        (&storage["device"], DiskDevice::WORDS),
+        (&storage["cache"], DiskCache::WORDS),
+        (&storage["aio"], DiskAio::WORDS),
+        (&storage["format"], DiskFormat::WORDS),
         (&link["type"], LinkKind::WORDS),
         (&link["carrier"], Carrier::WORDS),
         (&link["cable"], Cable::WORDS),

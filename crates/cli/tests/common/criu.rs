@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use latlab_host::borrowed::{self, Tool};
 use latlab_host::dirs::Dirs;
 use latlab_host::sys::netns::NetNs;
+use latlab_host::sys::process::Process;
+use latlab_host::sys::tcp_repair;
+use rustix::process::Signal;
 
 use super::{Bench, TIMEOUT, until};
 
@@ -55,6 +58,60 @@ pub fn start_echo(bench: &Bench, lab: &str) {
     ];
     let said = bench.latlab(&echo).good();
     assert!(said.out.starts_with("pid "), "{said:?}");
+}
+
+/// Gives the server memory that takes CRIU a while to dump, after the connections.
+pub fn fill(bench: &Bench, lab: &str) {
+    let script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x); echo >/tmp/filled; sleep 6000";
+    let words = ["exec", "--detach", lab, "server", "--", "sh", "-c", script];
+    bench.latlab(&words).good();
+    until("the memory is filled", || {
+        let test = ["test", "-e", "/tmp/filled"];
+        bench.exec(lab, "server", &test).code == 0
+    });
+}
+
+/// The CRIU that dumps the memory of [`fill`] and has the server's connections in repair mode. It stands still.
+pub fn stop_in_repair(bench: &Bench, lab: &str) -> Process {
+    let log = bench.run_dir().join(lab).join("nodes/server/criu-dump.log");
+    let mut found = None;
+    until("CRIU dumps", || {
+        found = only("criu-dump.log");
+        found.is_some()
+    });
+    let criu = found.unwrap();
+    // Looked at while it stands still: however slow this machine is, the moment does not pass meanwhile.
+    until("CRIU dumps the memory", || {
+        assert!(criu.signal(Signal::STOP).unwrap());
+        until("CRIU stands still", || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", criu.id().pid));
+            let stat = stat.expect("CRIU has ended");
+            stat.rsplit_once(") ").unwrap().1.starts_with(['T', 't'])
+        });
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        let memory = log.split_once("comm: sh)").unwrap_or_default().1;
+        let is_so = memory.contains("Transferring pages");
+        assert!(is_so || criu.signal(Signal::CONT).unwrap());
+        is_so
+    });
+    assert!(is_in_repair(), "the moment has gone");
+    criu
+}
+
+/// Whether a connection of the server's is in repair mode.
+pub fn is_in_repair() -> bool {
+    !tcp_repair::in_repair(&only("agent\0echo").expect("one server")).is_empty()
+}
+
+/// The process with this in its command line.
+fn only(what: &str) -> Option<Process> {
+    let is_it = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(what)
+    };
+    let mut found = super::world::processes().into_iter().filter(is_it);
+    let pid = found.next().filter(|_| found.next().is_none())?;
+    Process::of_pid(pid).unwrap()
 }
 
 /// Numbers sent to the server one after the other, and taken back in their order.

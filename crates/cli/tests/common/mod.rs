@@ -10,6 +10,7 @@ mod evidence;
 #[path = "../../../host/tests/namespaces/mod.rs"]
 pub mod namespaces;
 pub mod programs;
+pub mod storage;
 pub mod study;
 pub mod world;
 
@@ -19,6 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Nothing here takes longer, however slow the machine.
@@ -316,9 +318,12 @@ pub fn finish(command: &mut Command) -> Said {
 /// Waits for the end of a command on pipes, which must come.
 pub fn finished(child: Child) -> Said {
     let pid = child.id();
-    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let (done, waiting) = mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
-        if waiting.recv_timeout(TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        // Seconds in which the machine stands still are not the command's.
+        let second = Duration::from_secs(1);
+        let late = RecvTimeoutError::Timeout;
+        if (0..TIMEOUT.as_secs()).all(|_| waiting.recv_timeout(second) == Err(late)) {
             signal(pid, "KILL");
         }
     });

@@ -8,7 +8,7 @@ mkdir -p /tmp/units /tmp/moves /tmp/said
 for n in 1 2 3; do
     printf '%s\n' '[Unit]' DefaultDependencies=no StartLimitIntervalSec=0 '[Service]' \
         "ExecStart=/bin/sh -c 'echo >> /tmp/moves/services; sleep 0.$n'" \
-        Restart=always RestartSec=200ms Slice=movers-$n.slice > /tmp/units/mover$n.service
+        Restart=always RestartSec=1s Slice=movers-$n.slice > /tmp/units/mover$n.service
 done
 # One that moves between groups of its own, which are delegated to it.
 cat > /tmp/units/delegate.sh <<'END'

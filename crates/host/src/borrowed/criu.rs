@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::program::Borrowed;
-use crate::sys;
+use crate::cgroup::NodeCgroup;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::inside::is_in_memory;
 use crate::sys::process::{Exit, Process};
 use crate::sys::spawn::Spawn;
+use crate::sys::{self, last_act, tcp_repair};
 
 /// A gigabyte is dumped in seconds; a machine that swaps needs longer.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
@@ -50,15 +51,15 @@ pub struct Criu<'a> {
     /// After this time it is ended.
     pub timeout: Duration,
     /// The end of CRIU that latlab's own end brings.
-    pub end: End,
+    pub end: End<'a>,
 }
 
 /// The end of a CRIU whose latlab is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+#[derive(Debug, Clone, Copy)]
+pub enum End<'a> {
     WithLatlab,
-    /// Its own: a dump or a restore that is cut off would leave processes half-way.
-    Own,
+    /// Its own: a dump or a restore that is cut off would leave processes half-way. The group has all of them.
+    Own(&'a NodeCgroup),
 }
 
 /// The way to keep packets of the connections away from the dump to the restore.
@@ -101,7 +102,11 @@ impl Criu<'_> {
             Dumped::Stand => spawn = spawn.args(["--leave-stopped"]),
             Dumped::End => {}
         }
-        self.run(spawn)
+        self.run(spawn, |criu| {
+            if let End::Own(group) = self.end {
+                guard(criu, group);
+            }
+        })
     }
 
     /// Restores what the images hold; the first process.
@@ -118,7 +123,7 @@ impl Criu<'_> {
             spawn = spawn.args(["--root".as_ref(), place.root.as_os_str()]);
             spawn = spawn.cgroup(place.cgroup).cgroup_namespace();
         }
-        self.run(spawn)?;
+        self.run(spawn, |_| ())?;
         let text = fs::read_to_string(pid_file);
         let text = text.map_err(sys::Error::of("read", pid_file.display()))?;
         let gone = || Error::Refused {
@@ -149,12 +154,13 @@ impl Criu<'_> {
         ])
     }
 
-    fn run(&self, spawn: Spawn<'_>) -> Result<(), Error> {
+    fn run(&self, spawn: Spawn<'_>, begun: impl FnOnce(&Process)) -> Result<(), Error> {
         // One of an earlier run would tell the reason of that.
         let _ = fs::remove_file(self.log);
         let output = match self.end {
             End::WithLatlab => spawn.run(b"", self.timeout),
-            End::Own => spawn.run_apart(b"", self.timeout),
+            // Ctrl-C in a terminal is not for it either.
+            End::Own(_) => spawn.session().run_apart(b"", self.timeout, begun),
         };
         remove_leftover();
         let output = output?;
@@ -171,6 +177,19 @@ impl Criu<'_> {
             });
         Err(Error::Refused { reason })
     }
+}
+
+/// Has a CRIU that dumps a group and is killed leave the group's connections usable. While it lives the processes stand
+/// still, and from its end on they run: so this comes between.
+pub fn guard(criu: &Process, group: &NodeCgroup) {
+    let group = group.clone();
+    last_act::before_failure(criu, move || {
+        for pid in group.pids().unwrap_or_default() {
+            if let Ok(Some(process)) = Process::of_pid(pid) {
+                tcp_repair::leave(&process);
+            }
+        }
+    });
 }
 
 fn remove_leftover() {

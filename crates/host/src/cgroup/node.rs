@@ -253,7 +253,7 @@ impl NodeCgroup {
     }
 
     fn freezer(&self) -> Option<Freezer> {
-        let mut dirs = self.dirs.iter();
+        let mut dirs = self.dirs.iter().filter(|dir| dir.exists());
         dirs.find_map(|dir| {
             let unified = dir.join("cgroup.freeze");
             if unified.exists() {
@@ -286,6 +286,10 @@ impl NodeCgroup {
     /// The directory whose process list is complete: all directories hold the same processes, but
     /// the unified tree and the freezer know better ways to stop them.
     fn tracker(&self) -> Option<&Path> {
+        // A node without limits has no group.
+        if !self.dirs.iter().any(|dir| dir.exists()) {
+            return None;
+        }
         let first = |wanted: fn(&Path) -> bool| {
             let mut dirs = self.dirs.iter().map(PathBuf::as_path);
             dirs.find(|dir| wanted(dir))
@@ -481,6 +485,12 @@ fn kill_member(dir: &Path, pid: u32) {
 }
 
 fn remove_tree(dir: &Path) -> Result<(), Error> {
+    // Most groups have none below them, and nodes without limits have no group: one step then.
+    match fs::remove_dir(dir) {
+        Ok(()) => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(_) => {}
+    }
     let started = Instant::now();
     for group in tree(dir) {
         loop {

@@ -91,10 +91,12 @@ pub const ENTRIES: &[Entry] = {
     &[
         entry(Containers, Facts::NAMESPACES, Config("CONFIG_NAMESPACES"), "no nodes at all"),
         entry(Containers, Facts::OVERLAYFS, Module("overlay", "CONFIG_OVERLAY_FS"), "no container nodes: their root is a writable layer over this one"),
+        entry(Containers, Facts::LOOP, Module("loop", "CONFIG_BLK_DEV_LOOP"), "`storage` of type disk is refused for containers and native nodes"),
         entry(Containers, Facts::CRIU, Command("latlab doctor --fetch criu"), "`latlab snapshot` and `latlab restore` of containers are refused"),
         entry(Machines, Facts::KVM, Kvm, "virtual machines run in software emulation: about 5 times slower, and every result says so"),
         entry(Machines, Facts::TAP, Module("tun", "CONFIG_TUN"), "no vm nodes: nothing to attach their network to"),
         entry(Machines, Facts::VHOST_NET, Module("vhost_net", "CONFIG_VHOST_NET"), "packets of VMs pass through QEMU's own threads; `net: {backend: vhost}` is refused"),
+        entry(Machines, Facts::IO_URING, Command("sysctl -w kernel.io_uring_disabled=0"), "`aio: io_uring` of VMs' disks is refused"),
         entry(Limits, Facts::CGROUP_CPU, Controller("cpu"), "`cpus` of native and container nodes is refused"),
         entry(Limits, Facts::CGROUP_CPUSET, Controller("cpuset"), "`cpuset` and `isolate` are refused: noise reaches what is measured"),
         entry(Limits, Facts::CGROUP_MEMORY, Controller("memory"), "`memory` of native and container nodes is refused"),

@@ -15,6 +15,7 @@ use latlab_model::units::CpuList;
 
 use super::texts::{self, Evidence};
 use crate::dirs::Dirs;
+use crate::sys::inside;
 
 /// Longest file that is read; `/proc/cpuinfo` of a machine with 8192 CPUs is 16 MiB.
 const MAX_BYTES: u64 = 16 << 20;
@@ -340,17 +341,20 @@ pub(super) fn guest_kernels(dirs: &Dirs) -> Vec<GuestKernel> {
 }
 
 /// Space where latlab writes. A directory that is yet to be made counts as its nearest parent.
+/// The first has the labs.
 pub(super) fn storage(directories: &[&Path]) -> Vec<Storage> {
-    let read = |directory: &&Path| {
+    let read = |(index, directory): (usize, &&Path)| {
         let there = directory.ancestors().find(|path| path.exists())?;
         let stat = rustix::fs::statvfs(there).ok()?;
         Some(Storage {
             path: directory.display().to_string(),
             free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
             total_bytes: stat.f_blocks.saturating_mul(stat.f_frsize),
+            of_labs: index == 0,
+            in_memory: inside::is_in_memory(there).unwrap_or(false),
         })
     };
-    directories.iter().filter_map(read).collect()
+    directories.iter().enumerate().filter_map(read).collect()
 }
 
 #[cfg(test)]

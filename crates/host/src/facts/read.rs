@@ -33,9 +33,13 @@ pub fn read(options: &ReadOptions) -> Facts {
             (false, true) => Machine {
                 processors: machine::processors(&source),
                 nics: nics::read(&source),
+                storage: machine::storage(&[&options.dirs.labs()]),
                 ..Machine::default()
             },
-            (false, false) => Machine::default(),
+            (false, false) => Machine {
+                storage: machine::storage(&[&options.dirs.labs()]),
+                ..Machine::default()
+            },
         };
         let (brief, family) = read_brief(&source);
         let mut facts = Facts {

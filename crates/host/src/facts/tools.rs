@@ -68,6 +68,8 @@ pub const TOOLS: &[Tool] = &[
     ),
     optional(tool("runc", "runc", "no `runtime: runc`")),
     optional(tool("podman", "podman", "no `runtime: podman`")),
+    optional(tool("dockerd", "docker.io", "no `runtime: docker`")),
+    optional(tool("containerd", "containerd", "no `runtime: docker`")),
     optional(tool(
         "systemd-nspawn",
         "systemd-container",
@@ -79,6 +81,12 @@ pub const TOOLS: &[Tool] = &[
         "mksquashfs",
         "squashfs-tools",
         "no VMs with `root: disk`",
+    )),
+    optional(tool("mkfs.ext4", "e2fsprogs", "no `storage` of type disk")),
+    optional(tool(
+        "qemu-img",
+        "qemu-utils",
+        "no disks of VMs with `format: qcow2`",
     )),
     tool("nft", "nftables", "no links of type nat"),
     tool("iperf3", "iperf3", "no stream measurements"),

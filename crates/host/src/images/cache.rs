@@ -24,6 +24,7 @@ use super::config::ImageConfig;
 use super::error::Error;
 use super::layer;
 use super::manifest::{self, Found, LayerRef};
+use crate::sys::tree;
 
 /// Begins the name of a directory in which an image is unpacked.
 const UNPACKING: &str = ".unpack-";
@@ -142,10 +143,7 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
 }
 
 fn remove_all(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result.map_err(Error::io("remove", path)),
-    }
+    tree::remove(path).map_err(Error::io("remove", path))
 }
 
 fn unpack_layer(

@@ -23,6 +23,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use super::config::ImageConfig;
 use super::error::Error;
 use super::view::RootView;
+use crate::dirs::Dirs;
 use crate::sys::proc::{self, Mount};
 
 /// Below these nothing is taken over: made anew for each container, or not part of the system.
@@ -129,7 +130,7 @@ impl Search {
 /// Paths below a hidden directory are not named again.
 fn hidden() -> Vec<PathBuf> {
     let own = HIDDEN.iter().map(PathBuf::from).filter(|d| d.exists());
-    let mut all: Vec<PathBuf> = own.collect();
+    let mut all: Vec<PathBuf> = own.chain([labs()]).collect();
     let left_out = NOT_OURS.iter().chain(&FRESH).chain(&HIDDEN).chain(&DULL);
     let left_out: Vec<Entry<'_>> = left_out
         .filter_map(|path| Entry::of(Path::new(path)))
@@ -160,6 +161,19 @@ fn hidden() -> Vec<PathBuf> {
     all.sort();
     all.dedup_by(|inner, outer| inner.starts_with(outer));
     all
+}
+
+/// The directory of labs' states, where the disks of other nodes are. It may be made only after this, and where nothing is
+/// looked for. Links on its way are followed.
+fn labs() -> PathBuf {
+    let labs = Dirs::from_env().labs();
+    let labs = std::path::absolute(&labs).unwrap_or(labs);
+    let real = labs.ancestors().find_map(|there| {
+        let below = labs.strip_prefix(there).ok()?;
+        Some(fs::canonicalize(there).ok()?.join(below))
+    });
+    // Without the slash that joining nothing leaves.
+    real.unwrap_or(labs).components().collect()
 }
 
 /// A name in a directory. Both are compared as bytes: paths compared by their components took longer than the kernel's

@@ -23,6 +23,7 @@ use rustix::fs::{
 use tar::EntryType;
 
 use super::budget::{Budget, Meter, Metered, check_name};
+use crate::sys::tree;
 
 /// Prefix of a member that removes the lower one of the rest of its name.
 const WHITEOUT: &[u8] = b".wh.";
@@ -131,7 +132,7 @@ fn remove_contents(root: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
 fn remove_entry(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode).is_dir() {
-        fs::remove_dir_all(through_fd(dir).join(name))
+        tree::remove(&through_fd(dir).join(name))
     } else {
         Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?)
     }

@@ -9,9 +9,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{NodePlan, Plan};
 use latlab_model::results::NodeStart;
 use latlab_model::state::{LabState, NodeState};
@@ -25,13 +26,13 @@ use super::options::{Options, Step};
 use super::prepare::Prepared;
 use super::state::state_of;
 use super::unmake::unmake;
-use super::{interrupt, scripts, taken, tune};
+use super::{interrupt, scripts, space, taken, tune};
 use crate::dirs::Dirs;
 use crate::images::Covers;
 use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
 use crate::nodes::vm::channels::Channels;
-use crate::nodes::{Start, session};
+use crate::nodes::{self, Start, session};
 use crate::sync;
 use crate::sys::file::Lock;
 use crate::sys::mount;
@@ -78,6 +79,7 @@ impl Lab {
             .unwrap_or(Path::new("."));
         let available_before = available_bytes();
         let mut prepared = Prepared::new(dirs, plan, base, options)?;
+        space::check(dirs, plan, &prepared.agent)?;
         let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
         lab.available_before = available_before;
         let made = interrupt::end_on_stop(options.stop, &plan.lab, &lab.state.id.clone(), || {
@@ -138,7 +140,7 @@ impl Lab {
                 ready: false,
             },
             agent,
-            groups: groups()?,
+            groups: OnceLock::from(groups()?),
             processes: Mutex::new(vec![NodeState::default(); plan.nodes.len()]),
             channels: Channels::default(),
             claim: None,
@@ -188,6 +190,7 @@ impl Lab {
                 .insert(end.interface, end.backend);
         }
         interrupt::check(options.stop, &self.state.lab)?;
+        self.make_storage()?;
         prepared.hide();
         let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.covered())?;
         let started = self.start_nodes(prepared, &covers, backends, options);
@@ -201,6 +204,20 @@ impl Lab {
             interrupt::check(options.stop, &self.state.lab)
         })?;
         self.save()
+    }
+
+    /// Makes directories and images of the nodes' storage.
+    fn make_storage(&self) -> Result<(), Error> {
+        for node in &self.state.plan.nodes {
+            let directory = self.dirs.storage(&self.state.lab).join(&node.name);
+            for held in nodes::storage::of(node, &directory) {
+                held.make().map_err(|source| Error::Node {
+                    node: node.name.clone(),
+                    source: session::Error::from(source).into(),
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Starts containers and VMs, several at once.
@@ -248,10 +265,9 @@ impl Lab {
                 }
             }
         };
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = options
             .workers
-            .unwrap_or(processors)
+            .unwrap_or_else(|| workers_for(heavy.iter().map(|index| &nodes[*index])))
             .clamp(1, heavy.len().max(1));
         std::thread::scope(|scope| {
             // The calling thread is one of them, so that a lab without heavy nodes starts none.
@@ -290,7 +306,7 @@ impl Lab {
         let prepared = prepared.ok_or_else(|| failed(nothing()))?;
         let mut limits = limits(&self.state.plan, node);
         prepared.restrict(&mut limits);
-        let group = self.groups.create(&self.state.lab, &node.name, &limits);
+        let group = self.groups()?.create(&self.state.lab, &node.name, &limits);
         let group = group.map_err(|source| Error::Cgroup {
             node: node.name.clone(),
             source,
@@ -304,6 +320,16 @@ impl Lab {
             backends: backends.into_values().collect(),
         };
         prepared.start(&start).map_err(failed)
+    }
+}
+
+/// Nodes that are started at once. A guest's boot takes a whole CPU. A container's start waits more than it computes: for
+/// grace periods of the kernel's, for a daemon.
+fn workers_for<'a>(mut nodes: impl Iterator<Item = &'a NodePlan>) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match nodes.any(|node| node.kind() == NodeKind::Vm) {
+        true => processors,
+        false => 4 * processors,
     }
 }
 
@@ -373,6 +399,10 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     }
     undo.push(Undo::Mounts { below: run.clone() });
     undo.push(Undo::Directory { path: run });
+    if plan.nodes.iter().any(|node| !node.storage.is_empty()) {
+        let path = dirs.storage(&plan.lab);
+        undo.push(Undo::Storage { path });
+    }
     Ok(undo)
 }
 

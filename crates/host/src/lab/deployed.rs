@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use latlab_model::plan::{NodePlan, Plan};
@@ -36,7 +36,8 @@ pub struct Lab {
     pub(super) dirs: Dirs,
     pub(super) state: LabState,
     pub(super) agent: PathBuf,
-    pub(super) groups: Cgroups,
+    /// The machine's hierarchies, read when they are first asked for: a lab that only ends has no use for them.
+    pub(super) groups: OnceLock<Cgroups>,
     /// The nodes' processes as they are now; those of `state` are of the deployment.
     pub(super) processes: Mutex<Vec<NodeState>>,
     /// Channels into guests, opened when first needed and shared by all sessions.
@@ -69,7 +70,7 @@ impl Lab {
             processes: Mutex::new(state.nodes.clone()),
             state,
             agent: agent()?,
-            groups: groups()?,
+            groups: OnceLock::new(),
             channels: Channels::default(),
             claim: None,
             starts: Vec::new(),
@@ -201,6 +202,7 @@ impl Lab {
             plan,
             lab_id: &self.state.id,
             dir: self.node_dir(node, self.node_state(index).moves),
+            storage: self.dirs.storage(&self.state.lab).join(node),
             netns: self.dirs.namespaces(&self.state.lab).join(node),
             names: &self.plan().names,
             hosts: self.dirs.hosts(&self.state.lab).join(node),
@@ -387,13 +389,21 @@ impl Lab {
         self.group_for_commands(node)
     }
 
+    pub(super) fn groups(&self) -> Result<&Cgroups, Error> {
+        if let Some(known) = self.groups.get() {
+            return Ok(known);
+        }
+        let found = groups()?;
+        Ok(self.groups.get_or_init(|| found))
+    }
+
     pub(super) fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
         let failed = |source| Error::Cgroup {
             node: node.name.clone(),
             source,
         };
         let dirs = self
-            .groups
+            .groups()?
             .dirs(&self.state.lab, &node.name, &limits(&self.state.plan, node))
             .map_err(failed)?;
         NodeCgroup::from_dirs(dirs).map_err(failed)
@@ -427,7 +437,7 @@ impl Lab {
             if !whole.exists() {
                 group.remove().map_err(failed)?;
                 let limits = limits(&self.state.plan, node);
-                let made = self.groups.create(&self.state.lab, &node.name, &limits);
+                let made = self.groups()?.create(&self.state.lab, &node.name, &limits);
                 made.map_err(failed)?;
                 fs::write(&whole, "").map_err(io(whole.clone()))?;
             }

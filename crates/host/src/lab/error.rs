@@ -85,6 +85,13 @@ pub enum Error {
         node: String,
         source: Box<session::Error>,
     },
+    /// Storage that the node or the machine cannot have.
+    #[error("node `{node}`: {reason}")]
+    Storage {
+        node: String,
+        reason: String,
+        hint: &'static str,
+    },
     #[error("node `{node}`: {source}")]
     Start {
         node: String,
@@ -195,6 +202,7 @@ impl Error {
             Error::Image { .. } => {
                 "an image is `host`, a directory, or an OCI archive (.tar)".into()
             }
+            Error::Storage { hint, .. } => (*hint).into(),
             Error::Node { source, .. } => node_hint(source),
             Error::Start { node, dir, source } => start_hint(node, dir, source),
         }

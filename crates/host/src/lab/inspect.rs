@@ -1,7 +1,7 @@
 //! Deployed labs, read from the disk and compared with the machine.
 
 use latlab_model::kinds::{Acceleration, NodeKind};
-use latlab_model::plan::Plan;
+use latlab_model::plan::{Plan, StoragePlan};
 use latlab_model::state::{LabState, NodeRow};
 
 use super::deployed::Lab;
@@ -112,6 +112,7 @@ fn rows(dirs: &Dirs, state: &LabState) -> Vec<NodeRow> {
             }
             .into(),
             pid: process.map(|p| p.pid),
+            storage: node.storage.iter().map(StoragePlan::facts).collect(),
             cpus: node.cpus,
             cpuset: node.cpuset.as_ref().map(ToString::to_string),
             memory_bytes: node.memory.map(|m| m.0),

@@ -9,7 +9,6 @@
 //!
 //! Each step may be done again, so a latlab that is killed meanwhile leaves no more to do than before.
 
-use std::fs;
 use std::path::Path;
 
 use latlab_model::kinds::NodeKind;
@@ -23,6 +22,7 @@ use crate::links::{self, Follower, Plugs};
 use crate::nodes::mend::{Act, Found};
 use crate::nodes::{Node, driver_of, session};
 use crate::sys::netns::NetNs;
+use crate::sys::tree;
 
 impl Lab {
     /// Lets a node go on of which work was cut off; in words, where.
@@ -88,7 +88,7 @@ impl Lab {
     /// A snapshot without its description is none, and it may hold a node's memory.
     fn drop_partial(&self, directory: &Path) {
         if !directory.join(DESCRIPTION).exists() {
-            let _ = fs::remove_dir_all(directory);
+            let _ = tree::remove(directory);
         }
     }
 

@@ -12,7 +12,7 @@ use super::error::Error;
 use super::memory::available_bytes;
 use super::note::Begun;
 use super::options::Step;
-use super::tune;
+use super::{space, tune};
 use crate::images::Covers;
 use crate::links::{self, Follower, NicBackend};
 use crate::nodes::mend::Act;
@@ -53,6 +53,7 @@ impl Lab {
                 "only VMs and containers move: the processes of other nodes are the host's".into(),
             )
         };
+        space::check_unstored(plan)?;
         if !matches!(plan.kind(), NodeKind::Vm | NodeKind::Container) {
             return Err(unmovable());
         }

@@ -29,6 +29,7 @@ mod pause;
 mod prepare;
 mod scripts;
 mod snapshot;
+mod space;
 mod state;
 mod taken;
 mod tune;

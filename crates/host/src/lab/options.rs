@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(Default)]
 pub struct Options<'a> {
     pub keep: bool,
-    /// Nodes started at once; one a CPU otherwise.
+    /// Nodes started at once; otherwise one a CPU with VMs, four without.
     pub workers: Option<usize>,
     /// The lab's file, for `inspect`; images and binds are relative to its directory.
     pub file: Option<PathBuf>,

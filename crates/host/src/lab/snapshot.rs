@@ -24,7 +24,7 @@ use super::deployed::Lab;
 use super::error::{Error, SAVE_IN};
 use super::note::Begun;
 use super::options::Step;
-use super::{machine, tune};
+use super::{machine, space, tune};
 use crate::borrowed;
 use crate::images::Covers;
 use crate::links;
@@ -33,6 +33,7 @@ use crate::nodes::session::After;
 use crate::nodes::{Saved, Start, Stood, driver_of};
 use crate::packages::Progress;
 use crate::sys::file::write_atomically;
+use crate::sys::tree;
 
 const READ: &str = "restore a node from";
 pub(super) const DESCRIPTION: &str = "snapshot.json";
@@ -51,6 +52,7 @@ impl Lab {
         let (_, plan) = self.node(node)?;
         let _alone = self.claim_alone()?;
         self.check_nothing_begun(node)?;
+        space::check_unstored(plan)?;
         if !plan.kind().is_guest() {
             self.check_not_paused(node)?;
         }
@@ -82,7 +84,7 @@ impl Lab {
         };
         save().inspect_err(|_| {
             // Without its description this is no snapshot, and it may hold a node's memory.
-            let _ = fs::remove_dir_all(into);
+            let _ = tree::remove(into);
         })
     }
 
@@ -196,14 +198,11 @@ impl Lab {
     /// Removes what is kept of a node, if anything.
     pub fn drop_kept(&self, node: &str) -> Result<(), Error> {
         let path = self.kept(node)?;
-        match fs::remove_dir_all(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io {
-                action: "remove",
-                path,
-                source,
-            }),
-            _ => Ok(()),
-        }
+        tree::remove(&path).map_err(|source| Error::Io {
+            action: "remove",
+            path,
+            source,
+        })
     }
 
     fn kept(&self, node: &str) -> Result<PathBuf, Error> {

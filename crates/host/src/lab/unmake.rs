@@ -1,6 +1,5 @@
 //! The journal of a lab, undone.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +11,13 @@ use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
 use crate::journal::{self, Journal, Undo};
 use crate::links;
-use crate::sys::{mount, process};
+use crate::sys::{loop_device, mount, process, tree};
 use crate::tuning::{self, Root};
 
 /// How long processes may take to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long disks may take to be free: the kernel writes what they have not got yet.
+const RELEASE: Duration = Duration::from_secs(60);
 /// How often it is looked for processes that were started while others were ended.
 const ROUNDS: usize = 8;
 
@@ -58,9 +59,10 @@ fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), St
         Undo::Processes => stop_processes(&header.id),
         Undo::Cgroup { dirs } => {
             let group = NodeCgroup::from_dirs(dirs.clone()).map_err(|e| text(&e))?;
+            // As a rule all of its processes have ended.
             group
-                .kill_all()
-                .and_then(|()| group.remove())
+                .remove()
+                .or_else(|_| group.kill_all().and_then(|()| group.remove()))
                 .map_err(|e| text(&e))
         }
         Undo::Tuning { owner } => revert(dirs, owner),
@@ -68,10 +70,25 @@ fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), St
         Undo::Mounts { below } => {
             check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))
         }
+        Undo::Storage { path } => remove_storage(path, &header.lab, dirs),
         Undo::Directory { path } => check_ours(path, dirs).and_then(|()| {
             remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
         }),
     }
+}
+
+/// Removes the storage of a lab. Its loop devices let their images go when the last mount is gone, which was left to
+/// the kernel.
+fn remove_storage(path: &Path, lab: &str, dirs: &Dirs) -> Result<(), String> {
+    if path != dirs.storage(lab) {
+        return Err(format!("{} is not a directory of latlab", path.display()));
+    }
+    let left = loop_device::wait_until_free(path, RELEASE).map_err(|e| e.to_string())?;
+    if let Some(device) = left.first() {
+        let device = device.file_name().unwrap_or_default().to_string_lossy();
+        return Err(format!("a disk of it is in use by {device}"));
+    }
+    remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
 }
 
 /// Ends every process that carries the label, and those that they start meanwhile.
@@ -133,10 +150,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     if crate::sys::inside::has_mounts_below(path).map_err(io::Error::other)? {
         return Err(io::Error::other("something is mounted below it"));
     }
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
-    }
+    tree::remove(path)
 }
 
 fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {

@@ -10,6 +10,7 @@ use super::mend::{Act, Found};
 use super::preparation::Preparation;
 use super::session::{After, Command, Detached, Error, Session};
 use super::stood::Stood;
+use super::storage::{self, Held};
 use super::vm::channel::Channel;
 use super::vm::channels::Channels;
 use super::vm::clock::ClockOffset;
@@ -221,6 +222,8 @@ pub(crate) struct Node<'a> {
     pub lab_id: &'a str,
     /// Its own directory.
     pub dir: PathBuf,
+    /// The directory of its storage.
+    pub storage: PathBuf,
     /// Its pinned network namespace; not there for the host itself.
     pub netns: PathBuf,
     /// How the lab's nodes know each other.
@@ -248,6 +251,16 @@ impl Node<'_> {
     pub fn process(&self) -> Result<ProcessId, Error> {
         let process = self.process;
         process.ok_or_else(|| Error::Other(NEVER_CAME_UP.into()))
+    }
+
+    /// Its storage, with the directories that hold it.
+    pub fn held(&self) -> Vec<Held> {
+        storage::of(self.plan, &self.storage)
+    }
+
+    /// Where the mounts of its storage are pinned, for a node without a process.
+    pub fn mounts(&self) -> PathBuf {
+        self.netns.with_extension("mnt")
     }
 
     /// The text of its hosts file.

@@ -26,6 +26,7 @@ pub mod piped;
 mod preparation;
 pub mod session;
 mod stood;
+pub mod storage;
 pub mod vm;
 
 pub use driver::Moved;

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use latlab_model::kinds::{Bind, GuestRoot};
+use latlab_model::kinds::Bind;
 use latlab_model::plan::RootPlan;
 
 use super::session::Error;
-use super::vm::initramfs;
+use super::vm::initramfs::{self, GuestModules};
 use super::vm::kernel::{self, Kernel, Progress};
 use super::vm::share::GuestDisks;
 use super::vm::template::Templates;
@@ -27,7 +27,7 @@ pub(crate) struct Preparation<'a> {
     disks: Disks,
     views: BTreeMap<String, RootView>,
     /// Each with its initramfs.
-    kernels: BTreeMap<(String, GuestRoot), (Kernel, PathBuf)>,
+    kernels: BTreeMap<(String, GuestModules), (Kernel, PathBuf)>,
     pub templates: Arc<Templates>,
     /// For what of the machine's own files nodes may not see.
     pub search: Option<Search>,
@@ -98,14 +98,18 @@ impl<'a> Preparation<'a> {
     }
 
     /// A guest's kernel, downloaded the first time, and the initramfs that is made for it.
-    pub fn kernel(&mut self, name: &str, root: GuestRoot) -> Result<(Kernel, PathBuf), Error> {
-        let key = (name.to_owned(), root);
+    pub fn kernel(
+        &mut self,
+        name: &str,
+        modules: GuestModules,
+    ) -> Result<(Kernel, PathBuf), Error> {
+        let key = (name.to_owned(), modules);
         if let Some(kernel) = self.kernels.get(&key) {
             return Ok(kernel.clone());
         }
         let mut told = |progress: Progress| (self.progress)(&progress.to_string());
         let kernel = kernel::resolve(name, &self.cache.join("kernels"), &mut told)?;
-        let initramfs = initramfs::prepare(self.agent, &kernel, root, self.cache)?;
+        let initramfs = initramfs::prepare(self.agent, &kernel, modules, self.cache)?;
         let both = (kernel, initramfs);
         self.kernels.insert(key, both.clone());
         Ok(both)

@@ -150,6 +150,17 @@ pub fn hypervisor_signature() -> Option<[u8; 12]> {
     None
 }
 
+/// Makes a ring of io_uring with one entry, and closes it.
+pub fn try_io_uring() -> io::Result<()> {
+    /// `struct io_uring_params` has 120 bytes, all of which may be zero.
+    #[repr(C, align(8))]
+    struct Parameters([u8; 120]);
+    let mut parameters = Parameters([0; 120]);
+    // SAFETY: the kernel reads and writes the structure, which has its size and lives for the call.
+    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, &raw mut parameters) };
+    descriptor(fd).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,10 @@ pub mod ethtool;
 pub mod feature;
 pub mod file;
 pub mod inside;
+pub mod last_act;
+pub mod loop_device;
 pub mod mount;
+pub mod mount_ns;
 pub mod mounts_of;
 pub mod named;
 pub mod net_settings;
@@ -28,6 +31,7 @@ pub mod shared;
 pub mod spawn;
 pub mod tap;
 pub mod tcp_repair;
+pub mod tree;
 
 use std::fmt;
 use std::io;

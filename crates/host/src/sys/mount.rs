@@ -39,7 +39,23 @@ pub fn has_recursive_attributes() -> bool {
 
 /// Makes an existing mount read-only, and no way to devices. Mounts below it keep their own setting.
 pub fn make_read_only(target: &Path) -> Result<(), Error> {
-    let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
+    remount_read_only(target, MountFlags::NODEV)
+}
+
+/// Makes an existing mount read-only. Its devices stay, and other options are the kernel's defaults.
+pub fn forbid_writing(target: &Path) -> Result<(), Error> {
+    remount_read_only(target, MountFlags::empty())
+}
+
+/// Makes an existing mount no way to devices, and its set-user-ID files plain ones.
+pub fn make_inert(target: &Path) -> Result<(), Error> {
+    let flags = MountFlags::BIND | MountFlags::NODEV | MountFlags::NOSUID;
+    rustix::mount::mount_remount(target, flags, "")
+        .map_err(Error::of("make inert", target.display()))
+}
+
+fn remount_read_only(target: &Path, more: MountFlags) -> Result<(), Error> {
+    let flags = MountFlags::BIND | MountFlags::RDONLY | more;
     rustix::mount::mount_remount(target, flags, "")
         .map_err(Error::of("make read-only", target.display()))
 }

@@ -5,8 +5,8 @@
 //! the machine's mounts would keep the pinned network namespaces of every lab alive, so what is mounted
 //! for labs is not seen in it.
 
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -27,6 +27,8 @@ pub struct Names<'a> {
     pub hosts: &'a Path,
     /// The directory below which labs have their mounts.
     pub labs: &'a Path,
+    /// Mounts of the node's own, each with its place.
+    pub mounts: &'a [(OwnedFd, PathBuf)],
 }
 
 /// Runs `body` on a thread in namespaces of its own for mounts and the host name. What `body` starts stays
@@ -49,6 +51,9 @@ pub fn with_names<T: Send, E: From<Error> + Send>(
             mount::bind(names.hosts, Path::new(HOSTS), false)?;
         }
         mount::unmount_within(names.labs)?;
+        for (tree, place) in names.mounts {
+            mount::attach(tree, place)?;
+        }
         Ok(body())
     });
     result?
@@ -58,7 +63,7 @@ pub fn with_names<T: Send, E: From<Error> + Send>(
 ///
 /// A chroot hides the mount that it lies in. Entering one's own mount namespace once more leads out of it to
 /// the namespace's root, and a descriptor leads back.
-fn make_all_downstream() -> Result<(), Error> {
+pub(super) fn make_all_downstream() -> Result<(), Error> {
     const OWN: &str = "/proc/thread-self/ns/mnt";
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     match mount_change("/", flags) {

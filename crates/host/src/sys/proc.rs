@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::Error;
+
+/// Room for most files of /proc.
+const USUAL_BYTES: usize = 4096;
 
 /// A line of a mountinfo text (proc_pid_mountinfo(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +69,33 @@ pub fn thread_mounts() -> Result<Vec<Mount>, Error> {
 fn mounts_in(file: &str) -> Result<Vec<Mount>, Error> {
     let text = fs::read(file).map_err(Error::of("read", file))?;
     Ok(mounts(&text))
+}
+
+/// Reads a file of /proc. A buffer that grows from nothing would be filled 32 bytes at a time at first, and the kernel
+/// puts a file together, or looks up a process's memory, for each read.
+pub(super) fn read(path: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::with_capacity(USUAL_BYTES);
+    let file = fs::File::open(path)?;
+    file.take(max_bytes).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// A process as the kernel tells of it, line by line (proc_pid_status(5)).
+pub struct Status(String);
+
+impl Status {
+    pub fn of(pid: u32) -> Result<Self, Error> {
+        let path = format!("/proc/{pid}/status");
+        let text = read(&path, u64::MAX).map_err(Error::of("read", &path))?;
+        Ok(Self(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// The text after the field's name and a colon; empty where the kernel does not tell it.
+    pub fn field(&self, name: &str) -> &str {
+        let mut fields = self.0.lines().filter_map(|line| line.split_once(':'));
+        let field = fields.find(|(field, _)| *field == name);
+        field.map_or("", |(_, value)| value.trim())
+    }
 }
 
 /// Undoes the kernel's octal escapes (`\040` is a space).

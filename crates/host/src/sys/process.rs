@@ -7,7 +7,7 @@
 //! [`LAB_VARIABLE`], which every process of a lab inherits. Nothing is ever found by name.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::proc::Stat;
+use super::proc::{self, Stat};
 
 /// The environment variable that marks a process of a lab; its value is the lab's unique id.
 pub const LAB_VARIABLE: &str = "LATLAB_LAB";
@@ -80,7 +80,7 @@ impl Process {
     /// reaped its number cannot be reused, so what is read is about it.
     pub(super) fn with_pidfd(pid: u32, pidfd: OwnedFd) -> Result<Option<Self>, Error> {
         let path = format!("/proc/{pid}/stat");
-        let stat = match fs::read(&path) {
+        let stat = match proc::read(&path, u64::MAX) {
             Ok(stat) => stat,
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(Error::of("read", path)(error)),
@@ -257,12 +257,7 @@ fn label_of(pid: u32) -> Option<String> {
 /// Any process may declare gigabytes of its memory to be its environment (`PR_SET_MM_MAP`,
 /// prctl(2)), so the size has a limit, above the 6 MiB that execve(2) accepts.
 pub fn environ(pid: u32) -> Option<Vec<u8>> {
-    let file = fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    let mut environ = Vec::new();
-    file.take(MAX_ENVIRON_BYTES)
-        .read_to_end(&mut environ)
-        .ok()?;
-    Some(environ)
+    proc::read(&format!("/proc/{pid}/environ"), MAX_ENVIRON_BYTES).ok()
 }
 
 fn find_label(environ: &[u8]) -> Option<String> {
@@ -357,7 +352,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut line = [0; 6];
-        Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         let process = Process::of_pid(child.id()).unwrap().unwrap();
         assert!(!process.wait(Duration::from_millis(1)).unwrap());
         let survivors = stop(&[process], Duration::from_millis(50)).unwrap();

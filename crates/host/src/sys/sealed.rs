@@ -1,27 +1,42 @@
 //! Files in memory: sealed programs, and the memory of guests.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::Error;
+use crate::sync;
 
 /// How much one system call copies.
 const COPY_BYTES: usize = 16 << 20;
 
-/// Copies the program `path` into memory and seals the copy: a process that opens it, by way of
-/// `/proc/PID/exe` for example, can neither write nor replace what others execute.
-pub fn program(path: &Path) -> Result<File, Error> {
+/// A copy of the program `path` in memory, sealed, and made once for all processes that this latlab starts: a process
+/// that opens it, by way of `/proc/PID/exe` for example, can neither write nor replace what others execute.
+pub fn program(path: &Path) -> Result<Arc<File>, Error> {
+    static COPIES: Mutex<BTreeMap<PathBuf, Arc<File>>> = Mutex::new(BTreeMap::new());
+    let mut copies = sync::lock(&COPIES);
+    if let Some(copy) = copies.get(path) {
+        return Ok(Arc::clone(copy));
+    }
+    let copy = Arc::new(copy_of_program(path)?);
+    copies.insert(path.to_owned(), Arc::clone(&copy));
+    Ok(copy)
+}
+
+fn copy_of_program(path: &Path) -> Result<File, Error> {
     let failed = |source: io::Error| Error::of("copy into memory", path.display())(source);
     let mut original = File::open(path).map_err(failed)?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Without the flag, Linux 6.3 and later may be set to make files that cannot be executed; older
     // ones do not know it (kernel: userspace-api/mfd_noexec).
-    let made = match rustix::fs::memfd_create("latlab-agent", flags | MemfdFlags::EXEC) {
-        Err(Errno::INVAL) => rustix::fs::memfd_create("latlab-agent", flags),
+    let name = path.file_name().unwrap_or_default();
+    let made = match rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
         made => made,
     };
     let mut copy = File::from(made.map_err(|errno| failed(errno.into()))?);
@@ -103,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_sealed_program_runs_and_cannot_be_changed_by_any_way_to_it() {
-        let mut program = program(Path::new("/bin/true")).unwrap();
+        let mut program = copy_of_program(Path::new("/bin/true")).unwrap();
         let path = format!("/proc/self/fd/{}", program.as_raw_fd());
         assert!(program.write_all(b"x").is_err());
         assert!(program.set_len(0).is_err());

@@ -216,11 +216,17 @@ impl<'a> Spawn<'a> {
     /// Runs it to its end with `input` as its standard input; kills it after `timeout`. Input and
     /// output are kept in memory files, so no order of reading and writing can block.
     pub fn run(self, input: &[u8], timeout: Duration) -> Result<Output, Error> {
-        self.tied().run_apart(input, timeout)
+        self.tied().run_apart(input, timeout, |_| ())
     }
 
-    /// As [`run`](Self::run), for a tool that goes on when this process is killed: it must not stop half-way.
-    pub fn run_apart(self, input: &[u8], timeout: Duration) -> Result<Output, Error> {
+    /// As [`run`](Self::run), for a tool that goes on when this process is killed: it must not stop half-way. `begun`
+    /// is told its process.
+    pub fn run_apart(
+        self,
+        input: &[u8],
+        timeout: Duration,
+        begun: impl FnOnce(&Process),
+    ) -> Result<Output, Error> {
         let name = self.program.display().to_string();
         let memory = || {
             let file = rustix::fs::memfd_create("latlab", MemfdFlags::CLOEXEC);
@@ -232,6 +238,7 @@ impl<'a> Spawn<'a> {
         written.map_err(Error::of("write the input of", &name))?;
         let streams = [(stdin.as_fd(), 0), (stdout.as_fd(), 1), (stderr.as_fd(), 2)];
         let process = self.start_with(&streams)?;
+        begun(&process);
         if !process.wait(timeout)? {
             process.signal(Signal::KILL)?;
             process.wait(Duration::from_secs(5))?;

@@ -1,31 +1,50 @@
-//! Connections that a CRIU which was killed left in repair mode: their kernel neither sends nor answers.
+//! Connections in repair mode (tcp(7), `TCP_REPAIR`), in which CRIU reads their state. A program that reads from one
+//! meanwhile fails with EPERM, and closing it tells the peer nothing.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use libc::c_int;
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use super::process::Process;
 
-/// Ends the repair mode of a process's connections. What cannot be reached stays as it is.
+/// `linux/tcp.h`: off without a window probe. The connection's own state is untouched, so there is nothing to ask the
+/// peer, and the network may be cut off yet.
+const OFF_WITHOUT_PROBE: c_int = -1;
+
+/// Ends the repair mode of a process's connections. Descriptors that cannot be reached stay as they are.
 pub fn leave(process: &Process) {
-    let directory = format!("/proc/{}/fd", process.id().pid);
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let target = fs::read_link(entry.path()).unwrap_or_default();
-        let number: Option<RawFd> = entry.file_name().to_string_lossy().parse().ok();
-        if !target.to_string_lossy().starts_with("socket:") {
-            continue;
-        }
-        let socket = number.map(|number| pidfd_getfd(process, number, PidfdGetfdFlags::empty()));
-        if let Some(Ok(socket)) = socket {
-            leave_one(&socket);
-        }
+    for socket in in_repair(process) {
+        set(
+            &socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_REPAIR,
+            OFF_WITHOUT_PROBE,
+        );
+        // Repair mode has put its own value in the place of the program's. Servers set it, and without it one that
+        // starts anew would find its port taken by this connection.
+        set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
     }
 }
 
-fn leave_one(socket: &OwnedFd) {
-    let mut is_on: libc::c_int = 0;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+/// The connections of a process that are in repair mode.
+#[must_use]
+pub fn in_repair(process: &Process) -> Vec<OwnedFd> {
+    let directory = format!("/proc/{}/fd", process.id().pid);
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let sockets = entries.filter_map(|entry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        let number: RawFd = entry.file_name().to_str()?.parse().ok()?;
+        let is_socket = target.to_string_lossy().starts_with("socket:");
+        is_socket.then(|| pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok())?
+    });
+    sockets.filter(is_in_repair).collect()
+}
+
+fn is_in_repair(socket: &OwnedFd) -> bool {
+    let mut is_on: c_int = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: an open descriptor, and room for one number of the length that is said.
     let asked = unsafe {
         libc::getsockopt(
@@ -36,18 +55,19 @@ fn leave_one(socket: &OwnedFd) {
             &raw mut length,
         )
     };
-    // Other sockets refuse, and setting it where it is not on would change more.
-    if asked != 0 || is_on != 1 {
-        return;
-    }
-    let off: libc::c_int = 0;
+    // Other sockets refuse.
+    asked == 0 && is_on == 1
+}
+
+fn set(socket: &OwnedFd, level: c_int, option: c_int, value: c_int) {
+    let length = size_of::<c_int>() as libc::socklen_t;
     // SAFETY: an open descriptor, and one number of the length that is said.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_REPAIR,
-            (&raw const off).cast(),
+            level,
+            option,
+            (&raw const value).cast(),
             length,
         )
     };

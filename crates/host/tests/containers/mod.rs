@@ -112,6 +112,7 @@ pub fn config(runtime: Runtime, scratch: &Path, lab_id: String, root: RootView) 
         dir: scratch.join("node"),
         hosts: String::new(),
         agent: namespaces::agent(),
+        storage: Vec::new(),
         binds: Vec::new(),
         env: BTreeMap::new(),
         security: Security::default(),

@@ -1,11 +1,13 @@
 //! Evidence of a guest that a test waited for in vain.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use latlab_host::nodes::vm;
 use latlab_host::nodes::vm::qmp::Qmp;
+use rustix::net::sockopt::socket_peercred;
 use serde_json::json;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,14 +18,41 @@ pub fn is_guest(node: &Path) -> bool {
     vm::qmp_path(node).exists()
 }
 
-/// Where its CPUs are, and the last that its kernel said; `node` is the directory of its files.
+/// Where its CPUs are, what the threads of QEMU do, and the last that its kernel said; `node` is the directory of its
+/// files.
 pub fn of(node: &Path) -> String {
     let console = fs::read_to_string(vm::console_path(node)).unwrap_or_default();
+    let qmp = vm::qmp_path(node);
     let ask = json!({"command-line": "info registers -a"});
-    let registers = Qmp::connect(&vm::qmp_path(node), TIMEOUT)
-        .and_then(|mut qmp| qmp.execute("human-monitor-command", &ask));
-    match registers {
-        Ok(registers) => format!("{}\n{console}", registers.as_str().unwrap_or_default()),
-        Err(error) => format!("{error}\n{console}"),
+    let registers =
+        Qmp::connect(&qmp, TIMEOUT).and_then(|mut qmp| qmp.execute("human-monitor-command", &ask));
+    let registers = match &registers {
+        Ok(registers) => registers.as_str().unwrap_or_default().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    format!("{registers}\n{}\n{console}", threads(&qmp))
+}
+
+/// Each thread of the process that listens there, with its CPU time, and the pressure of the machine: whether the guest
+/// stood still, or the machine below it.
+fn threads(socket: &Path) -> String {
+    let mut lines = String::new();
+    for pressure in ["cpu", "io", "memory"] {
+        let file = format!("/proc/pressure/{pressure}");
+        let figures = fs::read_to_string(file).unwrap_or_default();
+        lines += &format!("pressure of {pressure}: {figures}");
     }
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    lines += stat.lines().next().unwrap_or_default();
+    lines += "\n";
+    let peer = UnixStream::connect(socket).and_then(|stream| Ok(socket_peercred(&stream)?));
+    let Ok(peer) = peer else { return lines };
+    let tasks = fs::read_dir(format!("/proc/{}/task", peer.pid.as_raw_pid()));
+    for task in tasks.into_iter().flatten().flatten() {
+        for file in ["comm", "wchan", "schedstat", "stat"] {
+            let text = fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            lines += &format!("{file}: {}\n", text.trim_end());
+        }
+    }
+    lines
 }

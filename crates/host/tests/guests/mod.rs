@@ -81,6 +81,8 @@ impl Guest {
             root: Share::new("/", "/", Access::Everybody),
             shares: Vec::new(),
             disks: None,
+            storage: Vec::new(),
+            scratch: Vec::new(),
             dir: dir.clone(),
             accelerator: Accelerator::Tcg,
             origin: Origin::Boot,

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use latlab_host::lab::Lab;
+use latlab_model::kinds::StorageType;
 use latlab_model::spec::{Measurement, Workload};
 use latlab_wire::scratch::Medium;
 
@@ -52,10 +53,12 @@ pub(super) fn all(
                 (reach.address, any(is_ipv6))
             }
         };
+        let directory = directory(lab, node, files);
         Ok(Site {
             place: Place {
                 agent: lab.agent_file(client.as_deref().unwrap_or(node)),
-                directory: directory(lab, node, files),
+                in_tmpfs: is_tmpfs(lab, node, &directory),
+                directory,
                 server: server.to_string(),
                 listen: listen.to_string(),
             },
@@ -93,6 +96,12 @@ fn directory(lab: &Lab, node: &str, files: &Files) -> String {
     }
 }
 
+fn is_tmpfs(lab: &Lab, node: &str, directory: &str) -> bool {
+    let node = lab.plan().node(node);
+    let storage = node.and_then(|node| node.storage_of(directory));
+    storage.is_some_and(|storage| storage.kind == StorageType::Tmpfs)
+}
+
 /// Makes a new directory for the program of every site: the file systems that they are on. Fails where files must be on
 /// a disk and are in memory.
 pub(super) fn make_directories(
@@ -106,7 +115,9 @@ pub(super) fn make_directories(
         let Some(medium) = Medium::parse(&said) else {
             return Ok(None);
         };
-        let is_refused = matches!(files, Files::In { storage: true, .. }) && medium.is_memory;
+        // Memory that the lab asks for by its name is what is to be measured.
+        let on_disk = matches!(files, Files::In { storage: true, .. }) && !site.place.in_tmpfs;
+        let is_refused = on_disk && medium.is_memory;
         if is_refused {
             return Err(Error::InMemory {
                 node: site.node.clone(),

@@ -58,6 +58,10 @@ impl Facts {
     /// Namespaces of every kind a node needs.
     pub const NAMESPACES: &'static str = "namespaces";
     pub const OVERLAYFS: &'static str = "overlayfs";
+    /// A file as a disk, past the page cache.
+    pub const LOOP: &'static str = "loop";
+    /// Asynchronous system calls for every user.
+    pub const IO_URING: &'static str = "io-uring";
     /// Dump and restore of processes with open connections.
     pub const CRIU: &'static str = "criu";
     pub const CGROUP_CPU: &'static str = "cgroup-cpu";

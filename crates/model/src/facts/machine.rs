@@ -159,6 +159,12 @@ pub struct Storage {
     pub path: String,
     pub free_bytes: u64,
     pub total_bytes: u64,
+    /// Labs have their state there, and the storage of their nodes.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub of_labs: bool,
+    /// Its files are in memory.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_memory: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +175,10 @@ pub struct GuestKernel {
     /// `uname -r` inside.
     pub release: String,
     pub path: String,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -2,6 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Bytes;
+
+/// Trees of cgroups that a runtime may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupNeed {
+    /// Version 1 or 2, without which processes beside the container could not be ended.
+    Any,
+    /// Version 2.
+    Unified,
+}
+
 /// The program that starts a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -12,6 +23,8 @@ pub enum Runtime {
     Runc,
     /// Through conmon and an OCI runtime, without a daemon.
     Podman,
+    /// Through a daemon of the node's own, containerd and runc.
+    Docker,
     /// systemd's own.
     Nspawn,
     Lxc,
@@ -19,8 +32,14 @@ pub enum Runtime {
 
 impl Runtime {
     /// Programs of which one must be installed for a container of any runtime.
-    pub const PROGRAMS: &'static [&'static str] =
-        &["crun", "runc", "podman", "systemd-nspawn", "lxc-start"];
+    pub const PROGRAMS: &'static [&'static str] = &[
+        "crun",
+        "runc",
+        "podman",
+        "dockerd",
+        "systemd-nspawn",
+        "lxc-start",
+    ];
 
     /// The programs that it needs, its own first.
     pub const fn programs(self) -> &'static [&'static str] {
@@ -28,8 +47,27 @@ impl Runtime {
             Runtime::Crun => &["crun"],
             Runtime::Runc => &["runc"],
             Runtime::Podman => &["podman", "crun"],
+            Runtime::Docker => &["dockerd", "containerd", "runc"],
             Runtime::Nspawn => &["systemd-nspawn"],
             Runtime::Lxc => &["lxc-start"],
+        }
+    }
+
+    /// The tree of cgroups without which it starts none.
+    pub const fn cgroup(self) -> Option<CgroupNeed> {
+        match self {
+            Runtime::Podman | Runtime::Docker => Some(CgroupNeed::Any),
+            Runtime::Nspawn => Some(CgroupNeed::Unified),
+            Runtime::Crun | Runtime::Runc | Runtime::Lxc => None,
+        }
+    }
+
+    /// The least `memory` of a node, where what stays beside the container sets it. Docker's daemons hold some 55 MiB,
+    /// and more of their programs' files than fits into the rest are read again and again.
+    pub const fn least_memory(self) -> Option<Bytes> {
+        match self {
+            Runtime::Docker => Some(Bytes(128 << 20)),
+            _ => None,
         }
     }
 

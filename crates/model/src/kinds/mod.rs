@@ -4,14 +4,16 @@
 mod container;
 mod link;
 mod node;
+mod storage;
 mod vm_hardware;
 mod vm_net;
 
-pub use container::{CAPABILITIES, Devices, Pids, Runtime, Seccomp, Security};
+pub use container::{CAPABILITIES, CgroupNeed, Devices, Pids, Runtime, Seccomp, Security};
 pub(crate) use link::VXLAN_OVERHEAD;
 pub use link::{Cable, Carrier, Impairment, LinkKind, Mac};
 pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
 };
+pub use storage::{DiskAio, DiskCache, DiskDevice, DiskFormat, GuestDisk, StorageType};
 pub use vm_hardware::{LostTicks, VmHardware};
 pub use vm_net::{NetBackend, VmNet};

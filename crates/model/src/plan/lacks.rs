@@ -52,9 +52,12 @@ impl<'a> Lacks<'a> {
 /// Debian's package of a program that a lab may need.
 pub fn package(program: &str) -> &str {
     match program {
+        "dockerd" => "docker.io",
         "lxc-start" => "lxc",
+        "mkfs.ext4" => "e2fsprogs",
         "mksquashfs" => "squashfs-tools",
         "nft" => "nftables",
+        "qemu-img" => "qemu-utils",
         "qemu-system-x86_64" => "qemu-system-x86",
         "systemd-nspawn" => "systemd-container",
         other => other,

@@ -5,10 +5,12 @@
 
 mod container;
 mod root;
+mod storage;
 mod vm;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub use container::ContainerPlan;
 pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
+pub use storage::StoragePlan;
+pub(super) use storage::check_space;
 pub use vm::{GuestMemory, GuestTopology, VM_MEMORY, VmPlan};
 
 use super::lacks::Lacks;
@@ -61,6 +65,9 @@ pub struct NodePlan {
     /// Script before it is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teardown: Option<String>,
+    /// Directories whose files are held in a particular way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub storage: Vec<StoragePlan>,
     /// Its kind, with the settings of that kind.
     pub body: NodeBody,
     /// Its interfaces, in the order of the links.
@@ -192,6 +199,7 @@ impl NodeBody {
 
 /// Notes what a node of its kind cannot have, and the programs that the machine lacks for it.
 pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics) {
+    storage::check(node, lacks, errors);
     match node.kind {
         NodeKind::Container => container::check(node, lacks, errors),
         NodeKind::Vm => vm::check(node, lacks, errors),
@@ -229,6 +237,13 @@ impl NodePlan {
             facts.push(memory.to_string());
         }
         facts.extend(self.body.facts());
+        facts.extend(self.storage.iter().map(StoragePlan::facts));
         facts
+    }
+
+    /// The storage that holds a directory.
+    pub fn storage_of(&self, directory: &str) -> Option<&StoragePlan> {
+        let mut all = self.storage.iter();
+        all.find(|storage| Path::new(directory).starts_with(&storage.at))
     }
 }

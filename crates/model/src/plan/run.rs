@@ -213,6 +213,11 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
                 "whose processes are among the host's",
                 "only containers and VMs can be saved and moved",
             );
+        } else if !matches!(action.act, Act::Pause { .. }) && !node.storage.is_empty() {
+            refuse(
+                "whose storage stays on the host",
+                "a node with `storage` can be neither saved nor moved",
+            );
         } else if let (false, Some(runtime)) =
             (matches!(action.act, Act::Pause { .. }), watched(node))
         {

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use super::document::Plan;
-use super::node::NodeBody;
+use super::node::{NodeBody, NodePlan};
 use crate::diagnostic::{Diagnostics, shown};
 use crate::facts::Facts;
-use crate::kinds::Bind;
-use crate::spec::{Measurement, Program, Workload};
+use crate::kinds::{Bind, Seccomp};
+use crate::spec::{Engine, Fio, Measurement, Program, Workload};
 
 /// The program is there, where a node has the host's own files; what is in an image is seen when it starts. A client
 /// reaches its server, and a file that is to be on a disk is not in memory.
@@ -62,33 +62,56 @@ pub(super) fn check_workload(
         errors.add(m.name.at, message, hint);
     }
     if let Program::Fio(fio) = program {
-        for node in &on {
-            refuse_memory(m, &fio.directory, node, plan, errors);
+        for node in on.iter().filter_map(|name| plan.node(name)) {
+            check_fio(m, fio, node, errors);
         }
     }
 }
 
-/// A guest's own files are in its memory; what it shares with the host is not.
-fn refuse_memory(
-    m: &Measurement,
-    directory: &str,
-    name: &str,
-    plan: &Plan,
-    errors: &mut Diagnostics,
-) {
-    let Some(node) = plan.node(name) else {
-        return;
+fn check_fio(m: &Measurement, fio: &Fio, node: &NodePlan, errors: &mut Diagnostics) {
+    let (directory, name) = (&fio.directory, &node.name);
+    if let NodeBody::Container(container) = &node.body {
+        let is_filtered = container.security.seccomp == Seccomp::Default;
+        if fio.engine == Engine::IoUring && is_filtered {
+            let message = format!(
+                "measurement `{}` uses io_uring in container `{name}`, to which it is denied",
+                *m.name
+            );
+            let hint = "`engine: libaio`, or `security: {seccomp: unconfined}` of the node";
+            errors.add(m.name.at, message, hint);
+        }
+    }
+    let Some(storage) = node.storage_of(directory) else {
+        return refuse_memory(m, directory, node, errors);
     };
+    let room = storage.size.filter(|_| storage.kind.is_sized());
+    if let Some(room) = room.filter(|room| fio.size >= *room) {
+        let message = format!(
+            "measurement `{}` has a file of {} in `{directory}` of node `{name}`, which has {room}",
+            *m.name, fio.size
+        );
+        errors.add(
+            m.name.at,
+            message,
+            "raise `size` of the storage, or lower that of fio",
+        );
+    }
+}
+
+/// A guest's own files are in its memory; what it shares with the host is not. Storage of type tmpfs was asked for.
+fn refuse_memory(m: &Measurement, directory: &str, node: &NodePlan, errors: &mut Diagnostics) {
     let NodeBody::Vm(vm) = &node.body else {
         return;
     };
     let is_in = |bind: &Bind| Path::new(directory).starts_with(&bind.target);
     if !vm.root.binds.iter().any(is_in) {
         let message = format!(
-            "measurement `{}` would measure memory: `{directory}` of VM `{name}` is in its memory",
-            *m.name
+            "measurement `{}` would measure memory: `{directory}` of VM `{}` is in its memory",
+            *m.name, node.name
         );
-        let hint = format!("bind a directory of the host there: `binds: [\"./data:{directory}\"]`");
+        let hint = format!(
+            "give the node a disk there: `storage: [{{at: {directory}, type: disk, size: 1GiB}}]`"
+        );
         errors.add(m.name.at, message, hint);
     }
 }

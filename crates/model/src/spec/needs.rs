@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use super::lab::Lab;
 use super::link::Link;
 use super::node::Node;
+use super::storage::Storage;
 use crate::diagnostic::Mark;
 use crate::facts::document::Facts;
-use crate::kinds::{Cable, LinkKind};
+use crate::kinds::{Cable, DiskAio, LinkKind, StorageType};
 
 /// A capability that a lab makes use of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +81,7 @@ impl Lab {
                 Need::wish(capability)
             });
         }
+        needs.extend(needs_of_storage(node));
         if self.tuning_of(node).is_some() {
             needs.push(Need::wish(Facts::CGROUP_CPUSET));
         }
@@ -134,6 +136,27 @@ impl Lab {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.name.value == name && node.kind.is_guest())
     }
+}
+
+/// The needs of a node's disks and layers on the host.
+fn needs_of_storage(node: &Node) -> Vec<Need> {
+    let name = &node.name.value;
+    let of_one = |storage: &Storage| {
+        let (at, aio) = (storage.kind.at, storage.aio.map(|aio| aio.value));
+        let why = format!("node `{name}` has a {} at `{}`", *storage.kind, *storage.at);
+        let need = |capability, otherwise: &str| Need::must(capability, at, &why, otherwise);
+        match storage.kind.value {
+            StorageType::Overlay => Some(need(Facts::OVERLAYFS, "use `type: volume`")),
+            StorageType::Disk if !node.kind.is_guest() => {
+                Some(need(Facts::LOOP, "use `type: volume`"))
+            }
+            StorageType::Disk if aio == Some(DiskAio::IoUring) => {
+                Some(need(Facts::IO_URING, "use `aio: threads` or `aio: native`"))
+            }
+            _ => None,
+        }
+    };
+    node.storage().iter().filter_map(of_one).collect()
 }
 
 #[cfg(test)]

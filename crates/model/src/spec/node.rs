@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 
 use super::name::check_name;
 use super::reader::{Object, read_words, words};
-use super::security;
+use super::storage::{self, Storage};
 use super::yaml::{Value, Yaml};
-use super::{vm_hardware, vm_net};
+use super::{security, vm_hardware, vm_net};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::kinds::{
     Acceleration, Bind, GuestRoot, GuestStart, NodeKind, Runtime, Security, VmHardware, VmNet,
@@ -18,7 +18,7 @@ use crate::units::{Bytes, CpuList};
 read_words!(NodeKind, "a kind of node", "native");
 
 words!(Runtime, "a container runtime", {
-    "crun" => Crun, "runc" => Runc, "podman" => Podman, "nspawn" => Nspawn, "lxc" => Lxc,
+    "crun" => Crun, "runc" => Runc, "podman" => Podman, "docker" => Docker, "nspawn" => Nspawn, "lxc" => Lxc,
 });
 
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
@@ -32,6 +32,16 @@ pub struct Node {
     pub name: Spanned<String>,
     pub kind: NodeKind,
     pub fields: NodeFields,
+}
+
+impl Node {
+    /// Its storage; the host has what it has.
+    pub fn storage(&self) -> &[Storage] {
+        match self.kind.is_host() {
+            true => &[],
+            false => &self.fields.storage,
+        }
+    }
 }
 
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
@@ -54,6 +64,8 @@ pub struct NodeFields {
     pub env: BTreeMap<String, String>,
     /// `binds:` `HOST:INSIDE[:ro]`.
     pub binds: Vec<Spanned<Bind>>,
+    /// `storage:` directories whose files are held in a particular way.
+    pub storage: Vec<Storage>,
     /// `hide:` for containers and VMs: paths of the image that are covered.
     pub hide: Vec<Spanned<String>>,
     /// `exec:` commands run inside once it is ready, each must succeed.
@@ -92,6 +104,7 @@ const MIN_MEMORY: Bytes = Bytes(4 << 20);
 /// Keys that not every kind understands, with a kind that does; written directly on a node of another kind
 /// they are a mistake, below `defaults` or another kind they simply do not apply.
 const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
+    ("storage", NodeKind::Native, |kind| !kind.is_host()),
     ("hide", NodeKind::Container, |kind| {
         kind.properties().has_image
     }),
@@ -127,6 +140,7 @@ impl NodeFields {
             memory: o.get("memory", errors),
             env: read_env(&mut o, errors),
             binds: read_binds(&mut o, errors),
+            storage: storage::read(&mut o, errors),
             hide: read_hide(&mut o, errors),
             exec: o.list("exec", errors),
             setup: o.get("setup", errors),
@@ -159,6 +173,7 @@ impl NodeFields {
     /// Notes keys written here, in `what`, that `kind` does not understand.
     pub fn check_kind(&self, what: &str, kind: NodeKind, errors: &mut Diagnostics) {
         let places = [
+            self.storage.first().map(|s| s.at.at),
             self.hide.first().map(|s| s.at),
             self.runtime.as_ref().map(|s| s.at),
             self.security.as_ref().map(|s| s.at),
@@ -177,6 +192,12 @@ impl NodeFields {
                     format!("move it below `topology.kinds.{owner}`, or make the node a {owner}");
                 errors.add(at, message, hint);
             }
+        }
+        let keys = self.storage.iter().filter_map(Storage::guest_key);
+        for (key, at) in keys.filter(|_| !kind.is_guest() && !kind.is_host()) {
+            let message = format!("`{key}` in `storage` of {what} has no meaning for kind {kind}");
+            let hint = "write this storage below `topology.kinds.vm`, or make the node a vm";
+            errors.add(at, message, hint);
         }
     }
 
@@ -201,6 +222,11 @@ impl NodeFields {
                 below.binds.clone()
             } else {
                 self.binds
+            },
+            storage: if self.storage.is_empty() {
+                below.storage.clone()
+            } else {
+                self.storage
             },
             hide: list(self.hide, &below.hide),
             exec: list(self.exec, &below.exec),

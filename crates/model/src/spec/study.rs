@@ -367,6 +367,8 @@ fn read_long_factor(key: Spanned<&str>, yaml: &Yaml, errors: &mut Diagnostics) -
     paths.extend(o.list::<String>("paths", errors));
     let levels = match o.require("levels", errors).map(|y| (&y.value, y.at)) {
         Some((Value::Seq(items), _)) => read_levels(items, key, errors),
+        Some((Value::Map(entries), _)) if !entries.is_empty() => read_named_levels(&mut o, errors),
+        Some((Value::Map(_), _)) => read_levels(&[], key, errors),
         Some((_, at)) => {
             let message = format!("`levels` of {} must be a list", o.what);
             errors.add(at, message, "for example `[native, container, vm]`");
@@ -384,6 +386,20 @@ fn read_long_factor(key: Spanned<&str>, yaml: &Yaml, errors: &mut Diagnostics) -
         paths,
         levels,
     }
+}
+
+/// `levels: {NAME: value}`: names for values that are long.
+fn read_named_levels(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Level> {
+    let what = format!("`levels` of {}", o.what);
+    let Some(yaml) = o.take("levels") else {
+        return Vec::new();
+    };
+    let named = Object::new(yaml, what, errors);
+    let level = |(name, value): (Spanned<&str>, &Yaml)| Level {
+        label: name.value.to_string(),
+        value: value.clone(),
+    };
+    named.entries().map(level).collect()
 }
 
 fn read_levels(items: &[Yaml], name: Spanned<&str>, errors: &mut Diagnostics) -> Vec<Level> {
@@ -541,6 +557,32 @@ replicates: 3
         );
         let lab = study.lab_of(lab, &all[5]).unwrap();
         assert_eq!(lab.links[0].kind.value, super::super::LinkKind::Nat);
+    }
+
+    #[test]
+    fn a_mapping_names_the_levels() {
+        let named =
+            "link: {path: 'topology.links[0].type', levels: {plain: veth, switched: bridge}}";
+        let listed = "link: {path: 'topology.links[0].type', levels: [veth, bridge, nat]}";
+        let study = Study::parse(&STUDY.replace(listed, named)).unwrap();
+        let labels: Vec<&str> = study.factors[1]
+            .levels
+            .iter()
+            .map(|level| level.label.as_str())
+            .collect();
+        assert_eq!(labels, ["plain", "switched"]);
+        let LabSource::Inline(lab) = &study.lab else {
+            panic!()
+        };
+        let lab = study.lab_of(lab, &[0, 1]).unwrap();
+        assert_eq!(lab.links[0].kind.value, super::super::LinkKind::Bridge);
+        let empty = STUDY.replace(listed, "link: {path: 'topology.links[0].type', levels: {}}");
+        assert!(
+            Study::parse(&empty)
+                .unwrap_err()
+                .render("s")
+                .contains("has no levels")
+        );
     }
 
     #[test]

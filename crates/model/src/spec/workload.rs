@@ -66,6 +66,8 @@ read_words!(Better, "a direction", "higher");
 /// Beyond the time that a program is asked to run for.
 const GRACE: Nanos = Nanos(60_000_000_000);
 const TIMEOUTS: RangeInclusive<Nanos> = Nanos(100_000_000)..=Nanos(7_200_000_000_000);
+/// Keys of times, which not every task follows.
+const TIMES: [&str; 2] = ["duration", "warmup"];
 /// A unit stands in tables.
 const MAX_UNIT: usize = 16;
 
@@ -90,41 +92,8 @@ pub(super) fn read_keys(
         let hint = "add `on:` with a node, a list of nodes, or the name of a node with `count`";
         errors.add(o.at, format!("{} runs in no node", o.what), hint);
     }
-    if let Some(t) = timeout.filter(|t| !TIMEOUTS.contains(&t.value)) {
-        let message = format!("`timeout` of {} is {}", o.what, t.value);
-        errors.add(t.at, message, "from 100ms to 120min");
-    }
-    let task = match (program, command) {
-        (Some(program), None) => {
-            if let Some(at) = o.key_at("metric") {
-                let message = format!("`metric` of {} belongs to a `command`", o.what);
-                errors.add(at, message, "remove it: the program has figures of its own");
-            }
-            let program = read_program(program, o, errors)?;
-            if !program.name().is_timed() {
-                refuse_times(o, "the program takes the time that it takes", errors);
-            }
-            Task::Program(program)
-        }
-        (None, Some(command)) => {
-            refuse_times(o, "its command takes the time that it takes", errors);
-            let argv = read_command(command, &o.what, errors);
-            Task::Command(OwnCommand {
-                metric: read_metric(metric, o, errors)?,
-                argv: argv?,
-            })
-        }
-        (Some(_), Some(command)) => {
-            let message = format!("{} has a program and a command", o.what);
-            errors.add(command.at, message, "remove one of them");
-            return None;
-        }
-        (None, None) => {
-            let hint = "add `program: sysbench-cpu`, or `command:` and `metric:`";
-            errors.add(o.at, format!("{} runs nothing", o.what), hint);
-            return None;
-        }
-    };
+    check_timeout(timeout.as_ref(), &o.what, errors);
+    let task = read_task(o, program, command, metric, errors)?;
     let asked = match &task {
         Task::Program(program) if program.name().is_timed() => duration.0,
         _ => 0,
@@ -140,6 +109,71 @@ pub(super) fn read_keys(
     })
 }
 
+/// A program with its own figures, or a command with a metric.
+fn read_task(
+    o: &Object<'_>,
+    program: Option<&Yaml>,
+    command: Option<&Yaml>,
+    metric: Option<&Yaml>,
+    errors: &mut Diagnostics,
+) -> Option<Task> {
+    match (program, command) {
+        (Some(program), None) => {
+            if let Some(at) = o.key_at("metric") {
+                let message = format!("`metric` of {} belongs to a `command`", o.what);
+                errors.add(at, message, "remove it: the program has figures of its own");
+            }
+            let program = read_program(program, o, errors)?;
+            if !program.name().is_timed() {
+                refuse(
+                    &TIMES,
+                    o,
+                    "the program takes the time that it takes",
+                    errors,
+                );
+            } else if let Program::Redis(_) = program {
+                refuse(
+                    &TIMES[1..],
+                    o,
+                    "a round before the measured one warms up",
+                    errors,
+                );
+            }
+            Some(Task::Program(program))
+        }
+        (None, Some(command)) => {
+            refuse(
+                &TIMES,
+                o,
+                "its command takes the time that it takes",
+                errors,
+            );
+            let argv = read_command(command, &o.what, errors);
+            Some(Task::Command(OwnCommand {
+                metric: read_metric(metric, o, errors)?,
+                argv: argv?,
+            }))
+        }
+        (Some(_), Some(command)) => {
+            let message = format!("{} has a program and a command", o.what);
+            errors.add(command.at, message, "remove one of them");
+            None
+        }
+        (None, None) => {
+            let hint = "add `program: sysbench-cpu`, or `command:` and `metric:`";
+            errors.add(o.at, format!("{} runs nothing", o.what), hint);
+            None
+        }
+    }
+}
+
+fn check_timeout(timeout: Option<&Spanned<Nanos>>, of: &str, errors: &mut Diagnostics) {
+    if let Some(t) = timeout.filter(|t| !TIMEOUTS.contains(&t.value)) {
+        let message = format!("`timeout` of {of} is {}", t.value);
+        errors.add(t.at, message, "from 100ms to 120min");
+    }
+}
+
 /// A client in another node is one of a program that has a server.
 fn check_from(from: &Spanned<String>, task: &Task, of: &str, errors: &mut Diagnostics) {
     let has_server = |program: &Program| program.name().has_server();
@@ -150,8 +184,8 @@ fn check_from(from: &Spanned<String>, task: &Task, of: &str, errors: &mut Diagno
     }
 }
 
-fn refuse_times(o: &Object<'_>, why: &str, errors: &mut Diagnostics) {
-    for key in ["duration", "warmup"] {
+fn refuse(keys: &[&str], o: &Object<'_>, why: &str, errors: &mut Diagnostics) {
+    for key in keys {
         if let Some(at) = o.key_at(key) {
             let message = format!("`{key}` of {} has no meaning: {why}", o.what);
             errors.add(at, message, "remove it; `timeout` ends one that hangs");

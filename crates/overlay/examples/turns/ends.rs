@@ -70,16 +70,16 @@ impl Test {
     }
 
     /// Starts a server in the namespace of the calling thread; its thread ends with the process.
-    pub fn listen(self, address: IpAddr, cpu: usize) -> Outcome<Listening> {
+    pub fn listen(self, address: SocketAddr, cpu: usize) -> Outcome<Listening> {
         let arrived = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&arrived);
         let address = if matches!(self, Test::TcpRr | Test::TcpStream) {
-            let listener = TcpListener::bind((address, 0))?;
+            let listener = TcpListener::bind(address)?;
             let address = listener.local_addr()?;
             thread::spawn(move || self.serve_tcp(&listener, cpu, &count));
             address
         } else {
-            let socket = UdpSocket::bind((address, 0))?;
+            let socket = UdpSocket::bind(address)?;
             let address = socket.local_addr()?;
             thread::spawn(move || self.serve_udp(&socket, cpu, &count));
             address
@@ -147,12 +147,7 @@ impl Test {
             stream.set_write_timeout(Some(TIMEOUT))?;
             Socket::Tcp(stream)
         } else {
-            let any: IpAddr = if to.is_ipv4() {
-                [0; 4].into()
-            } else {
-                [0; 16].into()
-            };
-            let socket = UdpSocket::bind((any, 0))?;
+            let socket = UdpSocket::bind((any_of(to.ip()), 0))?;
             socket.connect(to)?;
             socket.set_read_timeout(Some(TIMEOUT))?;
             Socket::Udp(socket)
@@ -228,6 +223,15 @@ impl Client {
             }
         }
         Ok(begin.elapsed())
+    }
+}
+
+/// All addresses of a host, in the family of one.
+pub fn any_of(address: IpAddr) -> IpAddr {
+    if address.is_ipv4() {
+        [0; 4].into()
+    } else {
+        [0; 16].into()
     }
 }
 

@@ -1,10 +1,12 @@
 //! Several network paths in turn, some milliseconds each, so that disturbances of the machine affect all paths alike.
-//! For `bench/overlay-containers`.
+//! For `bench/overlay-containers` and `bench/runtimes`.
 //!
 //!     turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS CONGESTION WAY...
 //!
-//! CONGESTION is TCP's congestion control: a machine's own default may pace what it sends. A WAY is CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU: names of `ip netns`, the server's address, and the longest
-//! packet. All clients are on one CPU and all servers on another, or on the same one.
+//! CONGESTION is TCP's congestion control: a machine's own default may pace what it sends.
+//! A WAY is CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU[,PORT]: names of `ip netns`, the server's address, and the longest packet.
+//! With a PORT, as where ports are published, the server listens there on all of its addresses, and ADDRESS may be another's.
+//! All clients are on one CPU and all servers on another, or on the same one.
 //!
 //! Prints a line per round. It begins with the round-trip time of a cache line between both CPUs in ns, before and after
 //! (0: one CPU). Then follows for each WAY the median round trip of 64 bytes in ns (`-rr`), or bytes per second and busy
@@ -21,13 +23,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bounce::{Bounce, pin};
-use ends::{Client, Test};
+use ends::{Client, Test, any_of};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: turns tcp-rr|udp-rr|tcp-stream|udp-stream CLIENT-CPU SERVER-CPU SECONDS \
-                     CONGESTION CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU...";
+                     CONGESTION CLIENT-NETNS,SERVER-NETNS,ADDRESS,MTU[,PORT]...";
 
 fn main() {
     if let Err(error) = run() {
@@ -77,14 +79,20 @@ fn run() -> Outcome<()> {
 
 /// Starts the server of a way, and connects to it.
 fn open(way: &str, test: Test, cpu: usize, congestion: &str) -> Outcome<Client> {
-    let [client, server, address, mtu] = way.split(',').collect::<Vec<_>>()[..] else {
+    let [client, server, address, mtu, ref port @ ..] = way.split(',').collect::<Vec<_>>()[..]
+    else {
         return Err(format!("{way}: {USAGE}").into());
     };
     let (address, mtu): (IpAddr, usize) = (address.parse()?, mtu.parse()?);
+    let at = match port {
+        [] => SocketAddr::new(address, 0),
+        [port] => SocketAddr::new(any_of(address), port.parse()?),
+        _ => return Err(format!("{way}: {USAGE}").into()),
+    };
     let (client, server) = (client.to_owned(), server.to_owned());
     let congestion = congestion.to_owned();
-    let listening = inside(server, move || test.listen(address, cpu))?;
-    let to: SocketAddr = listening.address;
+    let listening = inside(server, move || test.listen(at, cpu))?;
+    let to = SocketAddr::new(address, listening.address.port());
     inside(client, move || {
         test.connect(to, mtu, &congestion, listening.arrived)
     })

@@ -44,6 +44,8 @@ const PROOFS: &[Proof] = &[
     proof(&[Facts::MASQUERADE], links::masquerade),
     proof(control::COVERS, control::run),
     proof(&[Facts::OVERLAYFS], files::run),
+    proof(&[Facts::LOOP], files::loop_device),
+    proof(&[Facts::IO_URING], files::io_uring),
     Proof {
         timeout: CRIU_TIMEOUT,
         ..proof(&[Facts::CRIU], criu::run)

@@ -73,7 +73,7 @@ pub fn save(
         cut: Cut::ByCriu,
         taken: &[],
         timeout: criu::TIMEOUT,
-        end: End::Own,
+        end: End::Own(&container.cgroup),
     };
     let fate = match after {
         After::GoesOn => Dumped::GoOn,
@@ -128,7 +128,7 @@ pub fn load(
         cut: Cut::ByCriu,
         taken: &[],
         timeout: criu::TIMEOUT,
-        end: End::Own,
+        end: End::Own(cgroup),
     };
     let process = inside::with_own_mounts(&dir.join("host"), || {
         let place = Place {

@@ -103,6 +103,8 @@ pub(super) struct Input<'a> {
     /// A prepared view of the node's own cgroups.
     pub cgroup_view: Option<&'a Path>,
     pub binds: &'a [Bind],
+    /// Mounted storage, likewise.
+    pub storage: &'a [Bind],
     pub env: &'a BTreeMap<String, String>,
     pub label: (&'a str, &'a str),
     pub security: &'a Security,
@@ -294,6 +296,22 @@ impl Config {
         names.map(str::to_lowercase).collect()
     }
 
+    /// The document for a runtime whose container gets its files from latlab (`runtimes/world.rs`): without binds, masks
+    /// and anything over the root but the file systems that only a process of the container can mount.
+    pub(super) fn without_files(&self) -> serde_json::Value {
+        let kernels = KERNEL_MOUNTS.iter().chain(&DEVICE_MOUNTS);
+        let kernels: Vec<&Path> = kernels.map(|[at, ..]| Path::new(*at)).collect();
+        let is_kernels =
+            |mount: &&Mount| !mount.is_bind() && kernels.contains(&mount.destination.as_path());
+        let mounts: Vec<&Mount> = self.mounts.iter().filter(is_kernels).collect();
+        let mut document = serde_json::json!(self);
+        document["mounts"] = serde_json::json!(mounts);
+        for paths in ["maskedPaths", "readonlyPaths"] {
+            document["linux"][paths] = serde_json::json!([]);
+        }
+        document
+    }
+
     pub(super) fn working_directory(&self) -> &str {
         let own = self.annotations.get(WORKING_DIRECTORY);
         own.map_or("/", String::as_str)
@@ -444,7 +462,8 @@ fn uncovered<'a>(input: &'a Input<'_>) -> Vec<&'a PathBuf> {
 }
 
 fn targets<'a>(input: &'a Input<'_>) -> impl Iterator<Item = &'a Path> {
-    input.binds.iter().map(|bind| Path::new(&bind.target))
+    let all = input.binds.iter().chain(input.storage);
+    all.map(|bind| Path::new(&bind.target))
 }
 
 /// Everything mounted over the root, outer before inner. What belongs to the image is there already.
@@ -475,6 +494,10 @@ fn mounts(input: &Input<'_>, uncovered: &[&PathBuf]) -> Vec<Mount> {
     let recursive = mount::has_recursive_attributes();
     for bind in input.binds {
         mounts.push(bound(bind, recursive));
+    }
+    for storage in input.storage {
+        let options = "bind,nosuid,nodev";
+        mounts.push(mount(&storage.target, "bind", &storage.source, options));
     }
     mounts
 }
@@ -533,6 +556,7 @@ mod tests {
             output: Path::new("/lab/output"),
             cgroup_view: Some(Path::new("/lab/cgroup")),
             binds: &binds,
+            storage: &[],
             env: &env,
             label: ("LATLAB_LAB", "id"),
             security: &Security::default(),
@@ -644,6 +668,30 @@ mod tests {
         for absent in ["CAP_SYS_ADMIN", "CAP_MKNOD", "CAP_SYS_NICE", "CAP_BPF"] {
             assert!(!bounding.iter().any(|c| c == absent), "{absent}");
         }
+    }
+
+    #[test]
+    fn without_files_the_kernels_mounts_stay() {
+        let document = build(|_, _| {}).without_files();
+        let mounts = document["mounts"].as_array().unwrap();
+        let at: Vec<_> = mounts
+            .iter()
+            .map(|mount| mount["destination"].as_str().unwrap())
+            .collect();
+        let expected = [
+            "/proc",
+            "/sys",
+            "/dev",
+            "/dev/pts",
+            "/dev/shm",
+            "/dev/mqueue",
+        ];
+        assert_eq!(at, expected);
+        assert_eq!(
+            document["linux"]["maskedPaths"].as_array().unwrap().len(),
+            0
+        );
+        assert_eq!(document["root"]["path"], "/lab/rootfs");
     }
 
     #[test]

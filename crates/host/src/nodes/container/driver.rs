@@ -169,6 +169,7 @@ impl Prepared for PreparedContainer {
             hosts: node.hosts_file(),
             agent: node.agent.to_owned(),
             binds: self.binds.clone(),
+            storage: node.held(),
             env: node.plan.env.clone(),
             security: self.plan.security.clone(),
         };

@@ -5,11 +5,8 @@
 //! seccomp filter that the container was given. It is latlab's own child: its descriptors are the caller's, its
 //! status and signals need no go-between.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 
@@ -41,7 +38,7 @@ impl Container {
         let cwd = command.cwd.as_deref();
         let cwd = cwd.unwrap_or_else(|| config.working_directory());
         let program = find_program(root.as_fd(), command, &environment)?;
-        let agent = sealed_agent(&self.agent)?;
+        let agent = sealed::program(&self.agent)?;
         let mut capabilities = config.capabilities();
         let filter = config.is_filtered().then(|| Filter::new(&capabilities));
         let is_probe = command.argv.len() > 1 && command.argv[..2] == [AGENT_INSIDE, "probe"];
@@ -98,18 +95,6 @@ impl Container {
         rustix::fs::openat(CWD, &path, flags, Mode::empty())
             .map_err(|e| Error::io("open", &path)(e.into()))
     }
-}
-
-/// The agent in a sealed memory file, copied once for all commands of this latlab.
-fn sealed_agent(path: &Path) -> Result<Arc<File>, Error> {
-    static COPIES: Mutex<BTreeMap<PathBuf, Arc<File>>> = Mutex::new(BTreeMap::new());
-    let mut copies = COPIES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(copy) = copies.get(path) {
-        return Ok(Arc::clone(copy));
-    }
-    let copy = Arc::new(sealed::program(path)?);
-    copies.insert(path.to_owned(), Arc::clone(&copy));
-    Ok(copy)
 }
 
 /// The container's environment with the command's own over it.

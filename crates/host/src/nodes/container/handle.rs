@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::NodeCgroup;
 use crate::images::RootView;
+use crate::nodes::storage::Held;
 use crate::sys::process::ProcessId;
 
 #[derive(Debug, Clone)]
@@ -29,6 +30,8 @@ pub struct ContainerConfig {
     pub agent: PathBuf,
     /// Directories and files of the machine seen inside; sources are absolute.
     pub binds: Vec<Bind>,
+    /// Its storage.
+    pub storage: Vec<Held>,
     /// Environment of its commands, over the image's.
     pub env: BTreeMap<String, String>,
     /// Rights beyond the default.

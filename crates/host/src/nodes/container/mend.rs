@@ -119,6 +119,7 @@ fn await_criu(container: &Container) -> Result<(), Error> {
     let deadline = Instant::now() + CRIU_TIMEOUT;
     let own = pid_namespace("self");
     let logs = [DUMP_LOG, RESTORE_LOG].map(|log| container.dir.join(log));
+    let mut guarded = None;
     let works_on_it = |process: &Process| {
         let pid = process.id().pid.to_string();
         // A process that it restores has its command line for a moment, and namespaces of its own.
@@ -130,12 +131,15 @@ fn await_criu(container: &Container) -> Result<(), Error> {
         if all.is_empty() {
             return Ok(());
         }
-        if Instant::now() >= deadline {
-            for criu in &all {
+        for criu in &all {
+            let is_dump = names_one(&criu.id().pid.to_string(), &logs[..1]);
+            if is_dump && guarded != Some(criu.id()) {
+                criu::guard(criu, &container.cgroup);
+                guarded = Some(criu.id());
+            }
+            if Instant::now() >= deadline {
                 criu.signal(Signal::KILL)?;
             }
-        }
-        for criu in &all {
             criu.wait(POLL_INTERVAL)?;
         }
     }

@@ -35,6 +35,7 @@ mod handle;
 mod hosts;
 mod mend;
 mod moving;
+mod rights;
 mod runtimes;
 mod standstill;
 mod start;

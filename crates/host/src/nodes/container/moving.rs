@@ -171,7 +171,7 @@ impl Copy<'_> {
             cut: Cut::ByCaller,
             taken: self.taken,
             timeout: SWITCH_TIMEOUT.saturating_sub(self.began.elapsed()),
-            end: End::Own,
+            end: End::Own(&self.container.cgroup),
         }
     }
 

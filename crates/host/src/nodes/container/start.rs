@@ -6,6 +6,7 @@
 //! <dir>/layer/N/{upper,work} the writable layer of the root (0) and of each file system in it
 //! <dir>/rootfs               mount point of the root          \
 //! <dir>/cgroup               mount point of the groups' view   } in the container's namespace only
+//! <dir>/storage/N            mount point of a storage      |
 //! <dir>/host                 mount point of a root to pivot   /
 //! <dir>/runtime              the runtime's own state
 //! <dir>/runtime.log          what it wrote
@@ -19,6 +20,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use latlab_model::kinds::Bind;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -29,13 +31,15 @@ use super::config::{CGROUP_ROOT, Config, Input};
 use super::error::Error;
 use super::handle::{ContainerConfig, Running};
 use super::runtimes::world::World;
-use super::{hosts, runtimes};
+use super::runtimes::{launch, launchers, members, world};
+use super::{hosts, rights};
 use crate::cgroup::NodeCgroup;
+use crate::nodes::storage::{Held, Ready};
 use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::{Exit, LAB_VARIABLE, Process};
 use crate::sys::seccomp::Filter;
-use crate::sys::spawn::Spawn;
+use crate::sys::spawn::{Executable, Spawn};
 use crate::sys::{inside, mount};
 
 /// A runtime takes some ten milliseconds; on a machine that thrashes, seconds.
@@ -51,6 +55,9 @@ const FILTER_FD: i32 = 4;
 /// The node's directory that is seen inside as [`OUTPUT_INSIDE`](super::config::OUTPUT_INSIDE).
 pub(super) const OUTPUT: &str = "output";
 
+/// The node's directory of mounted storage.
+const STORAGE: &str = "storage";
+
 /// The node's directory of layers.
 const LAYER: &str = "layer";
 
@@ -61,6 +68,13 @@ const WORK: &str = "work";
 /// Starts a container in `cgroup`. Returns when its first process runs. Fails when anything is missing; what was made
 /// by then is removed by the undo of the lab.
 pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, Error> {
+    // Daemons and conmon have another environment than latlab gives: without a label, only their group finds them.
+    if config.runtime.cgroup().is_some() && cgroup.dirs().is_empty() {
+        return Err(Error::Runtime {
+            runtime: config.runtime.to_string(),
+            message: "it needs a cgroup, without which not all of it could be ended".into(),
+        });
+    }
     let dir = &config.dir;
     // Set-user-id programs of its layer, and its environment, are for root's eyes only.
     let private = |path: &Path| {
@@ -76,16 +90,19 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     }
     // Opened here, because the runtime's view of the groups is covered.
     let entry = cgroup.entry()?;
+    let storage = config.storage.iter().map(Held::open);
+    let storage: Vec<_> = storage.collect::<Result<_, _>>()?;
     let begun = inside::with_own_mounts(&dir.join("host"), || {
         let bound = mount_root(config)?;
         let layer_in_memory = inside::is_in_memory(&dir.join("layer"))?;
-        let document = write_config(config, cgroup, &bound)?;
+        let storage = mount_storage(config, &storage)?;
+        let document = write_config(config, cgroup, &bound, &storage)?;
         mount_cgroup_view(cgroup, &dir.join("cgroup"))?;
         let world = match config.runtime.leaves() {
             true => None,
-            false => Some(runtimes::world::prepare(config, &document)?),
+            false => Some(world::prepare(config, &document)?),
         };
-        runtimes::cover_cgroups(config.runtime, dir, cgroup)?;
+        launchers::of(config.runtime).narrow(config, cgroup)?;
         let told = run_runtime(config, &document, &entry)?;
         Ok::<_, Error>(Begun {
             told,
@@ -107,6 +124,7 @@ fn write_config(
     config: &ContainerConfig,
     cgroup: &NodeCgroup,
     bound: &[PathBuf],
+    storage: &[Bind],
 ) -> Result<Config, Error> {
     let view = config.dir.join("cgroup");
     let document = Config::new(&Input {
@@ -120,6 +138,7 @@ fn write_config(
         output: &config.dir.join(OUTPUT),
         cgroup_view: (!cgroup.dirs().is_empty()).then_some(view.as_path()),
         binds: &config.binds,
+        storage,
         env: &config.env,
         label: (LAB_VARIABLE, &config.lab_id),
         security: &config.security,
@@ -254,6 +273,21 @@ impl RootMount {
     }
 }
 
+/// Mounts its storage beside its root, from where it is bound to its places inside.
+fn mount_storage(config: &ContainerConfig, all: &[Ready<'_>]) -> Result<Vec<Bind>, Error> {
+    let mount = |(number, ready): (usize, &Ready<'_>)| {
+        let at = config.dir.join(STORAGE).join(number.to_string());
+        fs::create_dir_all(&at).map_err(Error::io("make", &at))?;
+        ready.mount(&at)?;
+        Ok(Bind {
+            source: at.display().to_string(),
+            target: ready.at().to_owned(),
+            read_only: false,
+        })
+    };
+    all.iter().enumerate().map(mount).collect()
+}
+
 fn make_layer(layer: &Path) -> Result<(), Error> {
     for dir in [layer.join(UPPER), layer.join(WORK)] {
         fs::create_dir_all(&dir).map_err(Error::io("make", &dir))?;
@@ -321,12 +355,13 @@ fn run_runtime(
     let (ready, ready_inside) =
         pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
     let filter = filter(document)?;
-    let launch = runtimes::launch(&runtimes::Input {
+    let launcher = launchers::of(config.runtime);
+    let launch = launcher.launch(&launch::Input {
         config,
         document,
         descriptors: 1 + u32::from(filter.is_some()),
     })?;
-    let mut runtime = Spawn::new(launch.program, &config.lab_id)
+    let mut runtime = Spawn::new(&launch.program, &config.lab_id)
         .args(&launch.arguments)
         .cgroup(entry)
         .session()
@@ -337,7 +372,10 @@ fn run_runtime(
     for (name, value) in &launch.environment {
         runtime = runtime.env(name, value);
     }
-    if runtimes::has_cgroup_namespace(config.runtime) {
+    if let Some(file) = &launch.file {
+        runtime = runtime.executable(Executable::File(file.as_fd()));
+    }
+    if launcher.has_cgroup_namespace() {
         runtime = runtime.cgroup_namespace();
     }
     if let Some(filter) = &filter {
@@ -371,32 +409,25 @@ fn first_process(
     if !is_told(told.ready.as_fd(), told.deadline)? {
         return Err(Error::Init(last_words(&log_path(config))));
     }
-    let process = runtimes::first_process(config, cgroup)?;
-    let pid = process.id().pid;
-    if document.is_filtered() && !is_filtered(pid) {
+    let launcher = launchers::of(config.runtime);
+    let pid = launcher.first_process(config, cgroup)?;
+    let process = Process::of_pid(pid)?.ok_or(Error::Ended)?;
+    if document.is_filtered() && !rights::is_filtered(&process) {
         process.signal(Signal::KILL)?;
         return Err(Error::Unfiltered);
     }
     if let Some(world) = &begun.world {
-        runtimes::check_rights(&process, document)
-            .and_then(|()| runtimes::world::complete(world, document, config.runtime, &process))
+        let unasked = launcher.unasked();
+        rights::check(&process, document)
+            .and_then(|()| world::complete(world, document, unasked, &process))
             .inspect_err(|_| drop(process.signal(Signal::KILL)))?;
     }
     // When the node runs out of memory, a process that took it shall be killed, and not those that
     // hold the node together. A machine whose root may not say so leaves it to the sizes.
-    for pid in runtimes::members(config, cgroup)?.into_iter().chain([pid]) {
+    for pid in members::all(config, cgroup)?.into_iter().chain([pid]) {
         let _ = fs::write(format!("/proc/{pid}/oom_score_adj"), "-1000");
     }
     Ok(process)
-}
-
-/// Whether a process is under a seccomp filter (proc_pid_status(5)).
-fn is_filtered(pid: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mode = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"));
-    mode.is_some_and(|mode| mode.trim() == "2")
 }
 
 /// Waits for the first process's byte; false if it ended, or kept silent, instead.
@@ -419,7 +450,12 @@ fn is_told(ready: std::os::fd::BorrowedFd<'_>, deadline: Instant) -> Result<bool
 fn last_words(log: &Path) -> String {
     let mut text = String::new();
     let read = File::open(log).and_then(|file| file.take(1 << 16).read_to_string(&mut text));
-    let words = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    // Docker's daemons tell more than reasons.
+    let is_reason = |line: &&str| {
+        let notes = ["level=info", "level=warning"];
+        !line.is_empty() && !notes.iter().any(|note| line.contains(note))
+    };
+    let words = text.lines().map(str::trim).filter(is_reason);
     let words = words.collect::<Vec<_>>().join("; ");
     match read {
         Ok(_) if !words.is_empty() => words,
@@ -444,6 +480,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("latlab-words-{}", std::process::id()));
         fs::write(&path, "one\n\n  two  \n").unwrap();
         assert_eq!(last_words(&path), "one; two");
+        let notes = "time=\"1\" level=info msg=\"up\"\ntime=\"2\" level=warning msg=\"old\"\nend";
+        fs::write(&path, notes).unwrap();
+        assert_eq!(last_words(&path), "end");
         fs::write(&path, "\n").unwrap();
         assert_eq!(last_words(&path), "it wrote no reason");
         fs::remove_file(&path).unwrap();

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use super::names;
+use super::{names, storage};
 use crate::cgroup::NodeCgroup;
 use crate::nodes::driver::Node;
 use crate::nodes::output;
@@ -81,5 +81,6 @@ fn spawn(
     if netns.is_none() {
         return Ok(spawn.start()?);
     }
-    with_names(names::of(node)?, || Ok(spawn.start()?))
+    let mounts = storage::mounts(node)?;
+    with_names(names::of(node, &mounts)?, || Ok(spawn.start()?))
 }

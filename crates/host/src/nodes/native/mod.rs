@@ -4,6 +4,7 @@
 mod driver;
 mod exec;
 mod names;
+mod storage;
 
 pub(super) use driver::Native;
 pub(super) use exec::exec;

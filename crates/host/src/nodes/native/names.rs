@@ -2,6 +2,8 @@
 //! one. Containers and guests get theirs as they start.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use crate::nodes::driver::Node;
 use crate::nodes::session::Error;
@@ -10,7 +12,10 @@ use crate::sys::file::write_atomically;
 use crate::sys::named::Names;
 
 /// The names that a command of the node finds.
-pub(super) fn of<'a>(node: &'a Node<'_>) -> Result<Names<'a>, Error> {
+pub(super) fn of<'a>(
+    node: &'a Node<'_>,
+    mounts: &'a [(OwnedFd, PathBuf)],
+) -> Result<Names<'a>, Error> {
     if !node.hosts.exists() {
         if let Some(directory) = node.hosts.parent() {
             fs::create_dir_all(directory).map_err(sys::Error::of("make", directory.display()))?;
@@ -22,5 +27,6 @@ pub(super) fn of<'a>(node: &'a Node<'_>) -> Result<Names<'a>, Error> {
         host_name: &node.plan.name,
         hosts: &node.hosts,
         labs: node.labs,
+        mounts,
     })
 }

@@ -13,6 +13,7 @@ use super::cpu;
 use super::error;
 use super::fingerprint;
 use super::guest::Vm;
+use super::initramfs::GuestModules;
 use super::mend;
 use super::snapshot;
 use super::start::PreparedVm;
@@ -29,11 +30,12 @@ const AGENT_INSIDE: &str = "latlab-agent";
 impl Driver for VmPlan {
     fn prepare(
         &self,
-        _node: &NodePlan,
+        node: &NodePlan,
         preparation: &mut Preparation<'_>,
     ) -> Result<Option<Box<dyn Prepared>>, Error> {
         cpu::check(Accelerator::of(self.acceleration), &self.hardware)?;
-        let (kernel, initramfs) = preparation.kernel(&self.kernel, self.root_by)?;
+        let modules = GuestModules::of(node, self.root_by);
+        let (kernel, initramfs) = preparation.kernel(&self.kernel, modules)?;
         if self.start == GuestStart::Clone {
             template::check(&kernel, self.root_by)?;
         }

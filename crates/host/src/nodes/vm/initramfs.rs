@@ -9,7 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use latlab_model::kinds::GuestRoot;
+use latlab_model::kinds::{DiskDevice, GuestRoot};
+use latlab_model::plan::NodePlan;
 
 use super::bzimage;
 use super::kernel::{Kernel, Transport};
@@ -40,12 +41,48 @@ pub enum Error {
     Cache(#[from] crate::sys::Error),
 }
 
+/// The checksums of ext4, which it asks the kernel's cipher modules for by name.
+const CHECKSUMS: &str = "crc32c_generic";
+
+/// Needs of a guest that bring modules beyond those of every guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuestModules {
+    pub root: GuestRoot,
+    /// Storage is on a disk of virtio-blk.
+    pub block: bool,
+    /// Storage is on a disk of virtio-scsi.
+    pub scsi: bool,
+}
+
+impl From<GuestRoot> for GuestModules {
+    fn from(root: GuestRoot) -> Self {
+        Self {
+            root,
+            block: false,
+            scsi: false,
+        }
+    }
+}
+
+impl GuestModules {
+    /// Those for a VM's root and disks.
+    pub(crate) fn of(node: &NodePlan, root: GuestRoot) -> Self {
+        let disks = node.storage.iter().filter_map(|storage| storage.guest);
+        let devices: Vec<DiskDevice> = disks.map(|disk| disk.device).collect();
+        Self {
+            root,
+            block: devices.contains(&DiskDevice::VirtioBlk),
+            scsi: devices.contains(&DiskDevice::VirtioScsi),
+        }
+    }
+}
+
 /// Makes (or finds) the initramfs for a kernel. Fails when the agent is none, a module is missing, or the cache cannot
 /// be written.
 pub fn prepare(
     agent: &Path,
     kernel: &Kernel,
-    root: GuestRoot,
+    modules: impl Into<GuestModules>,
     cache: &Path,
 ) -> Result<PathBuf, Error> {
     let program = fs::read(agent).map_err(failed("read the agent", agent))?;
@@ -62,8 +99,11 @@ pub fn prepare(
     archive.add("dev/console", CHARACTER_DEVICE, &[], (5, 1));
     archive.add("init", EXECUTABLE, &program, (0, 0));
     if let Some(dir) = &kernel.modules {
-        let wanted = wanted_modules(kernel.transport, root);
-        for (index, module) in Modules::open(dir)?.in_order(&wanted)?.iter().enumerate() {
+        let all = Modules::open(dir)?;
+        let mut wanted = wanted_modules(kernel.transport, modules.into());
+        // Newer kernels have the checksums of ext4 built in.
+        wanted.retain(|name| *name != CHECKSUMS || all.has(name));
+        for (index, module) in all.in_order(&wanted)?.iter().enumerate() {
             let name = format!("modules/{index:02}-{}.ko", module.name);
             archive.add(&name, FILE, &module.bytes, (0, 0));
         }
@@ -81,14 +121,23 @@ pub fn prepare(
 
 /// The modules that every guest needs first: its buses, its channel, its root, its
 /// network cards.
-fn wanted_modules(transport: Transport, root: GuestRoot) -> Vec<&'static str> {
+fn wanted_modules(transport: Transport, modules: GuestModules) -> Vec<&'static str> {
     let mut wanted = vec!["virtio_pci", "virtio_console"];
-    match (root, transport) {
+    match (modules.root, transport) {
         (GuestRoot::Disk, _) => wanted.extend(["virtio_blk", "squashfs"]),
         (GuestRoot::Share, Transport::NineP) => wanted.extend(["9pnet_virtio", "9p"]),
         (GuestRoot::Share, Transport::VirtioFs) => wanted.push("virtiofs"),
     }
     wanted.extend(["overlay", "virtio_net"]);
+    if modules.block {
+        wanted.push("virtio_blk");
+    }
+    if modules.scsi {
+        wanted.extend(["virtio_scsi", "sd_mod"]);
+    }
+    if modules.block || modules.scsi {
+        wanted.extend([CHECKSUMS, "ext4"]);
+    }
     wanted
 }
 
@@ -186,6 +235,17 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn disks_bring_their_drivers() {
+        let of = |block, scsi| {
+            let root = GuestRoot::Share;
+            wanted_modules(Transport::NineP, GuestModules { root, block, scsi })
+        };
+        assert!(!of(false, false).contains(&"ext4"));
+        assert!(of(true, false).ends_with(&["virtio_blk", CHECKSUMS, "ext4"]));
+        assert!(of(false, true).ends_with(&["virtio_scsi", "sd_mod", CHECKSUMS, "ext4"]));
+    }
 
     #[test]
     fn an_entry_has_these_bytes() {

@@ -30,6 +30,7 @@ mod command_line;
 mod confine;
 mod console;
 mod cpu;
+pub mod disk;
 mod driver;
 pub(crate) mod error;
 mod fingerprint;

@@ -22,6 +22,7 @@ use super::accelerator::Accelerator;
 use super::command_line::{Line, process_name};
 use super::confine::{self, Place};
 use super::cpu;
+use super::disk::{self, Disk};
 use super::error::Error;
 use super::kernel::{Kernel, Transport};
 use super::nic::{self, Nic, Served};
@@ -125,6 +126,10 @@ pub struct VmConfig<'a> {
     pub shares: Vec<Share>,
     /// The file system images of root and modules, where they are on disks.
     pub disks: Option<GuestDisks>,
+    /// Disks that it may write.
+    pub storage: Vec<Disk<'a>>,
+    /// Directories in a memory of their own, each with its size in bytes.
+    pub scratch: Vec<(String, u64)>,
     /// Where sockets, console and logs go; made if absent. Its path must be short enough for sockets.
     pub dir: PathBuf,
     pub accelerator: Accelerator,
@@ -195,7 +200,8 @@ impl VmConfig<'_> {
     /// Which descriptor of its memory or of a card QEMU inherits under which number.
     pub fn descriptors(&self) -> Vec<(BorrowedFd<'_>, RawFd)> {
         let cards = self.nics.iter().flat_map(Nic::descriptors);
-        let mut all: Vec<_> = cards.zip(FIRST_FD..).collect();
+        let disks = self.storage.iter().map(|disk| disk.image);
+        let mut all: Vec<_> = cards.chain(disks).zip(FIRST_FD..).collect();
         match self.origin {
             Origin::Boot => {}
             Origin::Template(memory) => all.push((memory, MEMORY_FD)),
@@ -209,7 +215,8 @@ impl VmConfig<'_> {
 
     /// Nothing of the guest's state is on the host.
     pub(super) fn can_be_saved(&self) -> bool {
-        self.all_shares().iter().all(|share| share.disk.is_some())
+        let shares = self.all_shares();
+        self.storage.is_empty() && shares.iter().all(|share| share.disk.is_some())
     }
 
     fn boots(&self) -> bool {
@@ -264,6 +271,13 @@ impl VmConfig<'_> {
                 share.target
             ));
         }
+        for (index, disk) in self.storage.iter().enumerate() {
+            let serial = disk::serial(index);
+            words.push(format!("latlab.share={serial}:ext4:{}", disk.at));
+        }
+        for (at, bytes) in &self.scratch {
+            words.push(format!("latlab.memory={bytes}:{at}"));
+        }
         words.join(" ")
     }
 
@@ -300,6 +314,9 @@ impl VmConfig<'_> {
         let mut fd = FIRST_FD;
         for (index, nic) in self.nics.iter().enumerate() {
             fd = nic.describe(&mut line, index, fd, self.accelerator);
+        }
+        for ((index, disk), fd) in self.storage.iter().enumerate().zip(fd..) {
+            disk.describe(&mut line, index, fd);
         }
         let size = clock_page::PAGE_BYTES;
         let page = in_descriptor(CLOCK_FD);
@@ -488,6 +505,10 @@ impl VmConfig<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
+    use latlab_model::kinds::{DiskAio, DiskCache, DiskDevice, DiskFormat, GuestDisk};
+
     use super::*;
 
     fn config(transport: Transport) -> VmConfig<'static> {
@@ -514,6 +535,8 @@ mod tests {
             root: Share::new("/", "/", Access::Everybody),
             shares: vec![Share::new("/data,1", "/mnt/data", Access::Write)],
             disks: None,
+            storage: Vec::new(),
+            scratch: Vec::new(),
             dir: "/run/x".into(),
             accelerator: Accelerator::Tcg,
             origin: Origin::Boot,
@@ -542,6 +565,42 @@ mod tests {
             "latlab.share=share1:ro:/lib/modules/6.1 latlab.share=share2:rw:/mnt/data isolcpus=1"
         ));
         assert!(!line.contains("memory-backend=ram"));
+    }
+
+    #[test]
+    fn disks_come_as_descriptors_behind_the_cards() {
+        let image = std::fs::File::open("/dev/null").unwrap();
+        let mut config = config(Transport::NineP);
+        let disk = |device, cache, aio| Disk {
+            at: "/data".into(),
+            shape: GuestDisk {
+                device,
+                cache,
+                aio,
+                format: DiskFormat::Qcow2,
+            },
+            image: image.as_fd(),
+        };
+        config.storage = vec![
+            disk(DiskDevice::VirtioBlk, DiskCache::None, DiskAio::IoUring),
+            disk(DiskDevice::VirtioScsi, DiskCache::Unsafe, DiskAio::Threads),
+        ];
+        config.scratch = vec![("/tmp/x".into(), 1 << 24)];
+        let line = text(&config);
+        for expected in [
+            "set=2 -blockdev driver=qcow2,node-name=storage0,cache.direct=on,cache.no-flush=off,\
+             file.driver=file,file.filename=/dev/fdset/2,file.aio=io_uring,",
+            "-device virtio-blk-pci,drive=storage0,serial=storage0,write-cache=on",
+            ",set=3 ",
+            "cache.direct=off,cache.no-flush=on",
+            "-device virtio-scsi-pci,id=scsi1 -device scsi-hd,bus=scsi1.0,drive=storage1,",
+            "latlab.share=storage0:ext4:/data latlab.share=storage1:ext4:/data latlab.memory=16777216:/tmp/x",
+        ] {
+            assert!(line.contains(expected), "{expected}: {line}");
+        }
+        let numbers = config.descriptors().into_iter().map(|(_, number)| number);
+        assert_eq!(numbers.collect::<Vec<_>>(), [FIRST_FD, FIRST_FD + 1]);
+        assert!(!config.can_be_saved());
     }
 
     #[test]

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use latlab_model::kinds::{Bind, GuestStart, NetBackend};
-use latlab_model::plan::{NodePlan, VM_MEMORY, VmPlan};
+use latlab_model::kinds::{Bind, GuestStart, NetBackend, StorageType};
+use latlab_model::plan::{NodePlan, StoragePlan, VM_MEMORY, VmPlan};
 use latlab_wire::channel::{Interface, MAX_PAYLOAD, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
 use super::cards;
 use super::channel::Moving;
 use super::clone;
+use super::disk::Disk;
 use super::error;
 use super::fingerprint;
 use super::guest::Vm;
@@ -31,7 +32,7 @@ use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
 use crate::links::NicBackend;
-use crate::nodes::driver::{Moved, Prepared, Start, Switch, Target};
+use crate::nodes::driver::{Moved, Node, Prepared, Start, Switch, Target};
 use crate::nodes::session::Error;
 use crate::sys::named::HOSTS;
 use crate::sys::process::ProcessId;
@@ -72,7 +73,11 @@ impl Prepared for PreparedVm {
         let node = &start.node;
         let entry = start.cgroup.entry()?;
         let vhost = self.vhost(&start.backends)?;
-        let config = self.config(start, &start.backends, &vhost)?;
+        let images = images(node)?;
+        let config = VmConfig {
+            storage: Self::disks_of(start, &images),
+            ..self.config(start, &start.backends, &vhost)?
+        };
         let timeout = boot_timeout();
         let (vm, channel) = match self.plan.start {
             GuestStart::Boot => {
@@ -238,6 +243,8 @@ impl PreparedVm {
             root: self.image(self.root.dir.clone(), "/".into()),
             shares: self.shares(start)?,
             disks: self.disks.clone(),
+            storage: Vec::new(),
+            scratch: scratch(node.plan),
             dir: node.dir.clone(),
             accelerator: Accelerator::of(self.plan.acceleration),
             origin: Origin::Boot,
@@ -291,8 +298,45 @@ impl PreparedVm {
         let inside = inside
             .map(|profile| tuned::share(profile, &start.node.dir, start.node.agent))
             .transpose()?;
-        Ok(below.chain(bound).chain(inside).collect())
+        let held = start.node.held();
+        let volumes = held
+            .iter()
+            .filter(|held| held.plan.kind == StorageType::Volume);
+        let volumes = volumes.map(|held| Share::new(held.files(), &held.plan.at, Access::Write));
+        let all = below.chain(bound).chain(volumes).chain(inside);
+        Ok(all.collect())
     }
+
+    /// The guest's disks, with their images in the same order.
+    fn disks_of<'a>(start: &Start<'_>, images: &'a [File]) -> Vec<Disk<'a>> {
+        let of = |(storage, image): (&StoragePlan, &'a File)| {
+            let shape = storage.guest?;
+            let at = storage.at.clone();
+            let image = image.as_fd();
+            Some(Disk { at, shape, image })
+        };
+        let disks = start.node.plan.storage.iter();
+        let disks = disks.filter(|storage| storage.guest.is_some());
+        disks.zip(images).filter_map(of).collect()
+    }
+}
+
+/// The images of its disks, in their order.
+fn images(node: &Node<'_>) -> Result<Vec<File>, Error> {
+    let held = node.held();
+    let disks = held.iter().filter(|held| held.plan.guest.is_some());
+    disks.map(|held| Ok(held.open_image()?)).collect()
+}
+
+/// Directories of its storage in memory, with their sizes.
+fn scratch(node: &NodePlan) -> Vec<(String, u64)> {
+    let memory = node.storage.iter();
+    let memory = memory.filter(|storage| storage.kind == StorageType::Tmpfs);
+    let sized = memory.map(|storage| {
+        let size = storage.size.map_or(0, |size| size.0);
+        (storage.at.clone(), size)
+    });
+    sized.collect()
 }
 
 fn boot_timeout() -> Duration {

@@ -52,6 +52,8 @@ pub(crate) struct Place {
     pub agent: String,
     /// The program's own directory, empty before; none without files.
     pub directory: String,
+    /// The directory is in storage of type tmpfs.
+    pub in_tmpfs: bool,
     /// The server's address for the client.
     pub server: String,
     /// The address that the server listens at.

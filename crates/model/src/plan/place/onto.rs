@@ -1,7 +1,7 @@
 //! A node's plan, with its place.
 
 use super::super::blueprint::{Blueprint, NodePlace, Share};
-use super::super::node::{GuestTopology, NodeBody, NodePlan, VM_MEMORY, Wanted};
+use super::super::node::{GuestTopology, NodeBody, NodePlan, StoragePlan, VM_MEMORY, Wanted};
 use super::asks::Profiles;
 use super::topology::Topology;
 use crate::diagnostic::Spanned;
@@ -110,6 +110,7 @@ fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>) -> NodePlan {
         setup: text(&fields.setup),
         run: text(&fields.run),
         teardown: text(&fields.teardown),
+        storage: StoragePlan::all(node),
         body: NodeBody::Native,
         interfaces: Vec::new(),
     }

@@ -1,7 +1,9 @@
 //! The order to a runtime: a command that starts the container, and all that it is made of.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit};
 
@@ -44,15 +46,18 @@ impl Input<'_> {
 
 /// A command that starts the container and then ends.
 pub(in crate::nodes::container) struct Launch {
-    pub program: &'static str,
+    pub program: PathBuf,
+    /// Executed in the place of the program.
+    pub file: Option<Arc<File>>,
     pub arguments: Vec<OsString>,
     pub environment: Vec<(&'static str, OsString)>,
 }
 
 impl Launch {
-    pub(super) fn new(program: &'static str, arguments: Vec<OsString>) -> Self {
+    pub(super) fn new(program: impl Into<PathBuf>, arguments: Vec<OsString>) -> Self {
         Self {
-            program,
+            program: program.into(),
+            file: None,
             arguments,
             environment: Vec::new(),
         }

@@ -5,29 +5,34 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use super::launch::{BACKGROUND, ID, Input, Launch};
+use super::launcher::Launcher;
 use crate::nodes::container::config::AGENT_INSIDE;
 use crate::nodes::container::error::Error;
 
-pub(super) fn launch(input: &Input<'_>) -> Result<Launch, Error> {
-    let state = input.state();
-    let home = state.join(ID);
-    fs::create_dir_all(&home).map_err(Error::io("make", &home))?;
-    let file = home.join("config");
-    fs::write(&file, text(input)?).map_err(Error::io("write", &file))?;
-    let arguments: [OsString; 7] = [
-        "--foreground".into(),
-        "-n".into(),
-        ID.into(),
-        "-P".into(),
-        state.into(),
-        "-f".into(),
-        file.into(),
-    ];
-    Ok(Launch::in_background(
-        BACKGROUND,
-        "lxc-start",
-        arguments.into(),
-    ))
+pub(super) struct Lxc;
+
+impl Launcher for Lxc {
+    fn launch(&self, input: &Input<'_>) -> Result<Launch, Error> {
+        let state = input.state();
+        let home = state.join(ID);
+        fs::create_dir_all(&home).map_err(Error::io("make", &home))?;
+        let file = home.join("config");
+        fs::write(&file, text(input)?).map_err(Error::io("write", &file))?;
+        let arguments: [OsString; 7] = [
+            "--foreground".into(),
+            "-n".into(),
+            ID.into(),
+            "-P".into(),
+            state.into(),
+            "-f".into(),
+            file.into(),
+        ];
+        Ok(Launch::in_background(
+            BACKGROUND,
+            "lxc-start",
+            arguments.into(),
+        ))
+    }
 }
 
 fn text(input: &Input<'_>) -> Result<Vec<u8>, Error> {

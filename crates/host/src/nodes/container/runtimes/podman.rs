@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use super::launch::{ID, Input, Launch, inherited_limits};
+use super::launcher::Launcher;
 use crate::nodes::container::config::AGENT_INSIDE;
 use crate::nodes::container::error::Error;
 
@@ -34,51 +35,60 @@ const WORDS: [&str; 18] = [
     ID,
 ];
 
-pub(super) fn launch(input: &Input<'_>) -> Result<Launch, Error> {
-    let (state, config) = (input.state(), input.config);
-    let (hooks, storage) = (state.join("hooks"), state.join("storage.conf"));
-    fs::create_dir_all(&hooks).map_err(Error::io("make", &hooks))?;
-    // Options of the machine's own configuration are for another driver.
-    let root = state.join("root");
-    let text = format!("[storage]\ndriver = \"vfs\"\nrunroot = \"{RUN}\"\ngraphroot = {root:?}\n");
-    fs::write(&storage, text).map_err(Error::io("write", &storage))?;
-    let mut arguments: Vec<OsString> = Vec::new();
-    let path = |option: &str, name: &str| {
-        let mut argument = OsString::from(option);
-        argument.push("=");
-        argument.push(state.join(name));
-        argument
-    };
-    arguments.push(path("--root", "root"));
-    arguments.push(format!("--runroot={RUN}").into());
-    arguments.push(path("--tmpdir", "tmp"));
-    arguments.push(path("--volumepath", "volumes"));
-    arguments.push(path("--hooks-dir", "hooks"));
-    arguments.extend(WORDS.map(OsString::from));
-    let mut network = OsString::from("--network=ns:");
-    network.push(&config.netns);
-    arguments.push(network);
-    arguments.push(format!("--preserve-fds={}", input.descriptors).into());
-    arguments.push(format!("--hostname={}", config.name).into());
-    let (label, lab) = input.label();
-    arguments.push(format!("--env={label}={lab}").into());
-    for name in input.document.capability_names() {
-        arguments.push(format!("--cap-add={name}").into());
+pub(super) struct Podman;
+
+impl Launcher for Podman {
+    fn launch(&self, input: &Input<'_>) -> Result<Launch, Error> {
+        let (state, config) = (input.state(), input.config);
+        let (hooks, storage) = (state.join("hooks"), state.join("storage.conf"));
+        fs::create_dir_all(&hooks).map_err(Error::io("make", &hooks))?;
+        // Options of the machine's own configuration are for another driver.
+        let root = state.join("root");
+        let text =
+            format!("[storage]\ndriver = \"vfs\"\nrunroot = \"{RUN}\"\ngraphroot = {root:?}\n");
+        fs::write(&storage, text).map_err(Error::io("write", &storage))?;
+        let mut arguments: Vec<OsString> = Vec::new();
+        let path = |option: &str, name: &str| {
+            let mut argument = OsString::from(option);
+            argument.push("=");
+            argument.push(state.join(name));
+            argument
+        };
+        arguments.push(path("--root", "root"));
+        arguments.push(format!("--runroot={RUN}").into());
+        arguments.push(path("--tmpdir", "tmp"));
+        arguments.push(path("--volumepath", "volumes"));
+        arguments.push(path("--hooks-dir", "hooks"));
+        arguments.extend(WORDS.map(OsString::from));
+        let mut network = OsString::from("--network=ns:");
+        network.push(&config.netns);
+        arguments.push(network);
+        arguments.push(format!("--preserve-fds={}", input.descriptors).into());
+        arguments.push(format!("--hostname={}", config.name).into());
+        let (label, lab) = input.label();
+        arguments.push(format!("--env={label}={lab}").into());
+        for name in input.document.capability_names() {
+            arguments.push(format!("--cap-add={name}").into());
+        }
+        arguments.extend(limits());
+        for name in input.document.forbidden_limits() {
+            arguments.push(format!("--ulimit={name}=0:0").into());
+        }
+        arguments.push("--rootfs".into());
+        arguments.push(config.dir.join("rootfs").into());
+        arguments.extend([AGENT_INSIDE, "pause"].map(OsString::from));
+        let mut launch = Launch::new("podman", arguments);
+        launch.environment = vec![
+            ("CONTAINERS_CONF", "/dev/null".into()),
+            ("CONTAINERS_STORAGE_CONF", storage.into()),
+            ("TMPDIR", state.into()),
+        ];
+        Ok(launch)
     }
-    arguments.extend(limits());
-    for name in input.document.forbidden_limits() {
-        arguments.push(format!("--ulimit={name}=0:0").into());
+
+    fn unasked(&self) -> &'static [&'static str] {
+        &["/etc/hostname"]
     }
-    arguments.push("--rootfs".into());
-    arguments.push(config.dir.join("rootfs").into());
-    arguments.extend([AGENT_INSIDE, "pause"].map(OsString::from));
-    let mut launch = Launch::new("podman", arguments);
-    launch.environment = vec![
-        ("CONTAINERS_CONF", "/dev/null".into()),
-        ("CONTAINERS_STORAGE_CONF", storage.into()),
-        ("TMPDIR", state.into()),
-    ];
-    Ok(launch)
 }
 
 /// Limits as latlab has them, which Podman would replace.

@@ -11,7 +11,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use latlab_model::kinds::Runtime;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -26,7 +25,19 @@ use crate::sys::{inside, proc};
 const RUN: &str = "/run";
 
 /// Directories of the runtimes in [`RUN`].
-const STATES: [&str; 5] = ["systemd", "lxc", "lock", "containers", "libpod"];
+const STATES: [&str; 7] = [
+    "systemd",
+    "lxc",
+    "lock",
+    "containers",
+    "libpod",
+    "docker",
+    "containerd",
+];
+
+/// Directories of the machine in which some make files: Podman a lock of its networks, Docker its keys, containerd a place
+/// for programs.
+const LAYERED: [&str; 2] = ["/etc", "/opt"];
 
 /// File systems that every runtime mounts in its own way. Its `/proc` stays: only a process of the container could mount
 /// another that shows the container's processes.
@@ -81,7 +92,6 @@ pub(in crate::nodes::container) fn prepare(
         world.is_file.push(is_file);
     }
     bind_agent(config)?;
-    keep_apart(&config.dir)?;
     Ok(world)
 }
 
@@ -143,7 +153,7 @@ fn open_in(
 }
 
 /// Gives the runtime directories of its own in the places where it keeps what it knows of all its containers.
-fn keep_apart(dir: &Path) -> Result<(), Error> {
+pub(super) fn keep_apart(dir: &Path) -> Result<(), Error> {
     const SIZE: u64 = 16 << 20;
     let locks = Path::new("/dev/shm");
     if locks.is_dir() {
@@ -168,14 +178,39 @@ fn keep_apart(dir: &Path) -> Result<(), Error> {
         fs::create_dir(&target).map_err(Error::io("make", &target))?;
         mount::bind(&source, &target, true)?;
     }
-    rustix::mount::mount_move(&apart, run).map_err(|errno| Error::io("mount at", run)(errno.into()))
+    rustix::mount::mount_move(&apart, run)
+        .map_err(|errno| Error::io("mount at", run)(errno.into()))?;
+    let layers = dir.join("layers");
+    fs::create_dir_all(&layers).map_err(Error::io("make", &layers))?;
+    mount::tmpfs(&layers, SIZE)?;
+    // The node's own directory is to be the machine's, wherever it is.
+    let layered = LAYERED.into_iter().map(Path::new);
+    let mut layered = layered.filter(|path| path.is_dir() && !dir.starts_with(path));
+    layered.try_for_each(|directory| add_layer(directory, &layers))
 }
 
-/// Mounts what the configuration says over what the runtime did.
+/// Has changes in a directory go to memory of the runtime's own. What is mounted below stays there.
+fn add_layer(directory: &Path, layers: &Path) -> Result<(), Error> {
+    let points = mount::mount_points()?.into_iter();
+    let below = points.filter(|point| point.starts_with(directory) && point != directory);
+    // One that others cover cannot be cloned, nor was it seen.
+    let clone = |point: PathBuf| Some((mount::clone_tree(&point, false).ok()?, point));
+    let mounts: Vec<_> = below.filter_map(clone).collect();
+    let layer = layers.join(directory.file_name().unwrap_or_default());
+    let (upper, work) = (layer.join("upper"), layer.join("work"));
+    for made in [&upper, &work] {
+        fs::create_dir_all(made).map_err(Error::io("make", made))?;
+    }
+    mount::overlay(&[directory], &upper, &work, directory)?;
+    let mut mounts = mounts.iter();
+    Ok(mounts.try_for_each(|(tree, point)| mount::attach(tree, point))?)
+}
+
+/// Mounts what the configuration says over what the runtime did; `unasked` are files that it mounted.
 pub(in crate::nodes::container) fn complete(
     world: &World,
     document: &Config,
-    runtime: Runtime,
+    unasked: &[&str],
     first: &Process,
 ) -> Result<(), Error> {
     let path = PathBuf::from(format!("/proc/{}/root", first.id().pid));
@@ -193,8 +228,8 @@ pub(in crate::nodes::container) fn complete(
         }
         // The agent's place and, below it, what the runtime mounted there unasked.
         take_away(Path::new(RUN));
-        if runtime == Runtime::Podman {
-            take_away(Path::new("/etc/hostname"));
+        for path in unasked {
+            take_away(Path::new(path));
         }
         let binds = world.binds.iter().zip(&world.is_file);
         for (wanted, (bind, is_file)) in document.mounts.iter().zip(binds) {

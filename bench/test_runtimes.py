@@ -1,0 +1,88 @@
+"""Which ratios `bench/runtimes` tells of a start and of a path, and what a bare container is made of."""
+
+import importlib.machinery
+import importlib.util
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import bare
+
+LOADER = importlib.machinery.SourceFileLoader("runtimes", str(Path(__file__).resolve().parent / "runtimes"))
+runtimes = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADER.name, LOADER))
+LOADER.exec_module(runtimes)
+
+
+def round_of(empty, own, peer, times=1):
+    """A round with the seconds of one container and of eight, on both sides."""
+    one = {("empty", 0): empty, ("latlab", 1): own[0], ("latlab", 8): own[1], ("peer", 1): peer[0], ("peer", 8): peer[1]}
+    one[runtimes.WIDE, 8] = (own[0] + own[1]) / 2
+    return {side: seconds * times for side, seconds in one.items()}
+
+
+class Start(unittest.TestCase):
+    ROUND = round_of(2, (5, 19), (2, 9))
+
+    def figures(self, rounds):
+        return {what: runtimes.interval_of(rounds, figure) for what, _, figure in runtimes.figures_of("peer")}
+
+    def test_one_eight_and_each_further_are_told_apart_from_what_is_done_once(self):
+        found = self.figures([self.ROUND] * 3)
+        self.assertEqual({what: value for what, (value, _, _) in found.items()}, {
+            "one": 2.5, "one, beyond an empty lab": 1.5, "eight": 19 / 9, "each further": 2,
+            "eight, all at once": 12 / 9, "each further, all at once": 1,
+        })  # fmt: skip
+
+    def test_a_round_in_which_all_was_slow_changes_no_ratio(self):
+        slow = round_of(2, (5, 19), (2, 9), times=10)
+        for value, low, high in self.figures([self.ROUND, slow, self.ROUND]).values():
+            self.assertAlmostEqual(value, low)
+            self.assertAlmostEqual(value, high)
+
+    def test_an_interval_holds_its_figure(self):
+        rounds = [round_of(2, (5 + i, 19 + i), (2, 9)) for i in range(5)]
+        for value, low, high in self.figures(rounds).values():
+            self.assertLessEqual(low, value)
+            self.assertLessEqual(value, high)
+
+    def test_every_runtime_has_a_peer_and_docker_has_two(self):
+        peers = [kind.runtime for kind in bare.KINDS]
+        self.assertEqual(set(peers), set(bare.TOOLS))
+        self.assertEqual(peers.count("docker"), 2)
+        self.assertEqual(len({kind.name for kind in bare.KINDS}), len(bare.KINDS))
+
+    def test_a_lab_names_its_runtime_and_an_empty_one_has_none(self):
+        with tempfile.TemporaryDirectory() as place, mock.patch.dict("os.environ", {runtimes.common.INSIDE: "x"}):
+            name, file = runtimes.lab(Path(place), "container", 2, "lxc")
+            self.assertEqual(name, "lxc2-x")
+            self.assertEqual(file.read_text().count("{kind: container, runtime: lxc}"), 2)
+            self.assertNotIn("runtime", runtimes.lab(Path(place), "native", 1)[1].read_text())
+
+
+class Paths(unittest.TestCase):
+    def test_a_published_port_is_also_compared_with_a_nat(self):
+        self.assertEqual(runtimes.peers_of("docker, published port"), [runtimes.BRIDGE, runtimes.NAT])
+        self.assertEqual(runtimes.peers_of("lxc, bridge"), [runtimes.BRIDGE])
+        self.assertEqual(runtimes.peers_of(runtimes.NAT), [runtimes.BRIDGE])
+        self.assertEqual(runtimes.peers_of(runtimes.BRIDGE), [])
+
+    def test_a_round_without_an_answer_is_left_out_but_a_rate_of_nothing_counts(self):
+        rounds = [{"a": 2.0, "b": 1.0}, {"a": 0.0, "b": 1.0}, {"a": 1.0, "b": 0.0}]
+        self.assertEqual(runtimes.ratios(rounds, "a", "b", is_rate=False), [2.0])
+        self.assertEqual(runtimes.ratios(rounds, "a", "b", is_rate=True), [2.0, 0.0])
+
+    def test_only_the_server_publishes(self):
+        self.assertEqual(runtimes.publish(0), [])
+        self.assertEqual(runtimes.publish(1)[1::2], ["6000:6000", "6000:6000/udp", "6001:6001", "6001:6001/udp"])
+
+
+class Roots(unittest.TestCase):
+    def test_libraries_are_the_paths_that_ldd_names(self):
+        said = "\tlinux-vdso.so.1 (0x1)\n\tlibc.so.6 => /lib/x/libc.so.6 (0x2)\n\t/lib64/ld-linux-x86-64.so.2 (0x3)\n"
+        self.assertEqual(bare.libraries(said), ["/lib/x/libc.so.6", "/lib64/ld-linux-x86-64.so.2"])
+        self.assertEqual(bare.libraries("\tnot a dynamic executable\n"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
