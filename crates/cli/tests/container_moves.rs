@@ -301,7 +301,10 @@ fn a_move_that_fails_leaves_the_container_where_it_was() {
                 let said = with_it(&["migrate", &lab, "server", "--to", "client"]);
                 println!("    {mood}: {}", said.err.trim());
                 if said.code == 0 {
-                    // Its work was done before the kill.
+                    // Its work was done before the kill. What kills is in the container's group, too.
+                    until("nothing kills any more", || {
+                        running("moody/criu").is_empty()
+                    });
                     set("good");
                     with_it(&["migrate", &lab, "server", "--to", "third"]).good();
                     first = state_of(bench, &lab, "server").1;
@@ -460,9 +463,14 @@ fn a_container_whose_snapshot_was_killed_goes_on() {
 
 /// The states of all servers, as `ps` writes them.
 fn echoes() -> Vec<String> {
+    running("agent echo")
+}
+
+/// States of processes that live and have this in their command line.
+fn running(what: &str) -> Vec<String> {
     let said = tool(&["ps", "-eo", "stat,args"]);
-    let echoes = said.lines().filter(|line| line.contains("agent echo"));
-    let states = echoes.filter_map(|line| line.split_whitespace().next());
+    let found = said.lines().filter(|line| line.contains(what));
+    let states = found.filter_map(|line| line.split_whitespace().next());
     let alive = states.filter(|state| !state.starts_with('Z'));
     alive.map(str::to_owned).collect()
 }

@@ -29,6 +29,8 @@ use site::Site;
 const LEAD: Duration = Duration::from_millis(100);
 /// The same for each further node: orders are given one after the other.
 const LEAD_PER_NODE: Duration = Duration::from_millis(10);
+/// A client tells of a server's end sooner than the server's agent.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Measures once. Fails when the program or the server of any node fails, does not end in time, says no figure, or did
 /// something else than it was asked for.
@@ -94,7 +96,8 @@ fn serve_and_run(
     let mut result =
         result.and_then(|()| run_clients(lab, work, sites, timeout, &mut servers, kept));
     for mut server in servers {
-        let lives = server.check(kept);
+        let timeout = result.as_ref().map_or(SERVER_TIMEOUT, |_| Duration::ZERO);
+        let lives = server.check(timeout, kept);
         server.stop(kept);
         if let Err(error) = lives {
             result = Err(error);

@@ -330,7 +330,7 @@ pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Resul
         if exit.is_some_and(Exit::success) {
             return Ok(serving);
         }
-        serving.check(kept)?;
+        serving.check(Duration::ZERO, kept)?;
         if Instant::now() >= deadline {
             let seconds = PREPARATION_TIMEOUT.as_secs();
             let what = format!("found no answer of the server within {seconds} s");
@@ -343,14 +343,18 @@ pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Resul
 
 impl Serving {
     fn has_ended(&mut self) -> bool {
-        let now = self.running.session.wait_for(Duration::ZERO);
-        self.has_ended |= matches!(now, Ok(Some(_)));
+        self.ends_within(Duration::ZERO)
+    }
+
+    fn ends_within(&mut self, timeout: Duration) -> bool {
+        let ended = || self.running.session.wait_for(timeout);
+        self.has_ended = self.has_ended || matches!(ended(), Ok(Some(_)));
         self.has_ended
     }
 
-    /// Fails when it ended by itself, with its last words.
-    pub fn check(&mut self, kept: &mut Kept) -> Result<(), Error> {
-        if !self.has_ended() {
+    /// Fails when it ended by itself or does so within `timeout`, with its last words.
+    pub fn check(&mut self, timeout: Duration, kept: &mut Kept) -> Result<(), Error> {
+        if !self.ends_within(timeout) {
             return Ok(());
         }
         let (text, errors, _) = self.running.finish(Instant::now() + STOP_TIMEOUT);
