@@ -103,7 +103,7 @@ impl Estimate {
         ))
     }
 
-    /// The standard deviation of one value a trial; `None` with fewer than [`MIN_FOR_SPREAD`], or without variation.
+    /// The standard deviation of one value a trial; `None` with fewer than `MIN_FOR_SPREAD`, or without variation.
     ///
     /// Its error is the jackknife's on the logarithm of the variance (Miller 1968), which holds for tails that are not
     /// normal, where the F test of two variances does not.
