@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use common::{Bench, enter, guests, signal};
+use common::{Bench, enter, guests, signal, tool};
 
 /// A guest that can be saved, with a card of each server; one that cannot; and a node that has nothing to save.
 const LAB: &str = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB, start: clone}}\n  \
@@ -85,6 +85,14 @@ fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     let shares = bench.latlab(&["snapshot", lab, "w", "--to", into]);
     shares.refused(2, "it has shares of the host", "root: disk");
     assert!(!new.exists(), "a part of a snapshot is left");
+    let small = bench.root().join("small");
+    fs::create_dir(&small).unwrap();
+    let at = small.to_str().unwrap();
+    tool(&["mount", "-t", "tmpfs", "-o", "size=16m", "latlab-test", at]);
+    let narrow = bench.latlab(&["snapshot", lab, "v", "--to", &format!("{at}/new")]);
+    narrow.refused(2, "its memory may need 256MiB", "");
+    assert!(!small.join("new").exists(), "a part of a snapshot is left");
+    tool(&["umount", at]);
     let stop = bench.latlab(&["snapshot", lab, "v", "--to", into, "--stop"]);
     stop.refused(2, "network cards would end with it", "");
     let open = bench.latlab(&["restore", lab, "v", "--from", "/usr"]);

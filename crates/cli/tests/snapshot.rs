@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::criu::{Traffic, enter, start_echo, state_of};
-use common::{Bench, Said, finish, until};
+use common::criu::{Traffic, enter, fill, start_echo, state_of};
+use common::{Bench, Said, finish, tool, until};
 
 /// Two containers with a cable. The server's address is the first of the lab's subnet.
 const PAIR: &str = "name: NAME
@@ -189,6 +189,36 @@ fn what_cannot_be_kept_or_started_is_refused_and_nothing_changes() {
                 ("running".to_owned(), first)
             );
             bench.exec(&lab, "server", &["true"]).good();
+        },
+    );
+}
+
+#[test]
+fn a_disk_that_fills_up_ends_the_snapshot_and_not_the_container() {
+    enter(
+        "a_disk_that_fills_up_ends_the_snapshot_and_not_the_container",
+        |bench| {
+            let lab = pair(bench, "crun");
+            start_echo(bench, &lab);
+            let traffic = Traffic::start(bench, &lab);
+            fill(bench, &lab);
+            let (_, first) = state_of(bench, &lab, "server");
+            let small = bench.root().join("small");
+            fs::create_dir(&small).unwrap();
+            let at = small.to_str().unwrap();
+            tool(&["mount", "-t", "tmpfs", "-o", "size=20m", "latlab-test", at]);
+            for stop in [false, true] {
+                let said = keep(bench, &lab, "server", &small.join("kept"), stop);
+                said.refused(1, "No space left on device", "");
+                assert!(!small.join("kept").exists(), "a part of a snapshot is left");
+                let state = state_of(bench, &lab, "server");
+                assert_eq!(state, ("running".to_owned(), first));
+                traffic.goes_on(50);
+            }
+            tool(&["umount", at]);
+            let enough = bench.root().join("enough");
+            keep(bench, &lab, "server", &enough, false).good();
+            traffic.end();
         },
     );
 }
