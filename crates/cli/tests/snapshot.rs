@@ -209,7 +209,7 @@ fn a_disk_that_fills_up_ends_the_snapshot_and_not_the_container() {
             tool(&["mount", "-t", "tmpfs", "-o", "size=20m", "latlab-test", at]);
             for stop in [false, true] {
                 let said = keep(bench, &lab, "server", &small.join("kept"), stop);
-                said.refused(1, "No space left on device", "");
+                said.refused(2, "No space left on device", "criu-dump.log");
                 assert!(!small.join("kept").exists(), "a part of a snapshot is left");
                 let state = state_of(bench, &lab, "server");
                 assert_eq!(state, ("running".to_owned(), first));

@@ -1,7 +1,7 @@
 //! Removal of directories that nodes have written into.
 //!
 //! The standard library's removal keeps a descriptor open for each level, so that a node could make a tree that nothing
-//! removes, by a few thousand directories within each other. Here a directory that lies deeper than [`MAX_DEPTH`] is
+//! removes, by a few thousand directories within each other. Here a directory that lies deeper than `MAX_DEPTH` is
 //! moved to the top first.
 
 use std::ffi::CString;

@@ -347,7 +347,7 @@ impl Serving {
     }
 
     fn ends_within(&mut self, timeout: Duration) -> bool {
-        let ended = || self.running.session.wait_for(timeout);
+        let mut ended = || self.running.session.wait_for(timeout);
         self.has_ended = self.has_ended || matches!(ended(), Ok(Some(_)));
         self.has_ended
     }

@@ -34,7 +34,7 @@ pub enum Error {
     #[error("the container has ended")]
     Ended,
     /// CRIU could not dump or restore it.
-    #[error("CRIU cannot {verb} the container: {reason} ")]
+    #[error("CRIU cannot {verb} the container: {reason}")]
     Criu {
         verb: &'static str,
         reason: String,
