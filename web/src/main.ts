@@ -21,6 +21,7 @@ import { paper } from './sections/paper';
 import { scaling } from './sections/scaling';
 import { lives } from './sections/lives';
 import { starts } from './sections/starts';
+import { sweeps } from './sections/sweeps';
 import { themeButton } from './sections/theme';
 import { topologies } from './sections/topologies';
 import { State } from './state';
@@ -116,6 +117,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       notes(model, state, reveal),
       work,
       effects(model),
+      sweeps(model),
       scaling(model),
       starts(model),
       lives(model),

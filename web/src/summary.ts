@@ -71,6 +71,16 @@ export interface MeasurementInfo {
   description: string;
   /** `round trip` or `one way`; absent for a stream. */
   latency?: string;
+  sweep?: SweepPoint;
+}
+
+/** The place of a measurement among those of its sweep. */
+export interface SweepPoint {
+  /** The measurement's name as written. */
+  sweep: string;
+  /** Path of the parameter. */
+  parameter: string;
+  value: string;
 }
 
 export interface Group {

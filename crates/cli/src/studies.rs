@@ -30,6 +30,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("density", include_str!("../../../studies/density.yaml")),
     ("runtimes", include_str!("../../../studies/runtimes.yaml")),
     ("workloads", include_str!("../../../studies/workloads.yaml")),
+    ("load", include_str!("../../../studies/load.yaml")),
     ("storage", include_str!("../../../studies/storage.yaml")),
     ("pause", include_str!("../../../studies/pause.yaml")),
     ("migration", include_str!("../../../studies/migration.yaml")),

@@ -111,6 +111,35 @@ const FAILURES: &str = r#"  - name: fails
 "#;
 
 #[test]
+fn a_sweep_measures_at_each_value_of_a_parameter() {
+    enter("a_sweep_measures_at_each_value_of_a_parameter", |bench| {
+        let sweep = "  - {name: packed, probe: workload, on: a, program: {name: xz, size: 256KiB}, duration: 200ms, \
+            warmup: 0s, sweep: {program.level: [1, 6]}}\n";
+        let (said, run) = run(bench, "sweep", LAB, sweep);
+        said.good();
+        let summary = run.read_summary().unwrap();
+        for (info, level) in summary.measurements.iter().zip(["1", "6"]) {
+            let point = info.sweep.as_ref().unwrap();
+            assert_eq!(
+                [&*point.sweep, &*point.parameter, &*point.value],
+                ["packed", "program.level", level]
+            );
+            let name = format!("packed-{level}");
+            assert_eq!(info.name, name);
+            let cell = summary.cells.iter().find(|cell| cell.measurement == name);
+            assert!(cell.unwrap().metrics[0].spread.median > 0.0, "{cell:#?}");
+        }
+        let figure = |name| {
+            trial_of(&run, name).workload.unwrap().nodes[0]
+                .values
+                .clone()
+        };
+        // Level 6 packs closer: the second value is text over what it was packed to.
+        assert!(figure("packed-6")[1] > figure("packed-1")[1]);
+    });
+}
+
+#[test]
 fn a_program_that_fails_is_named_with_its_node_and_last_words() {
     enter(
         "a_program_that_fails_is_named_with_its_node_and_last_words",

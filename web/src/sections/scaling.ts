@@ -1,11 +1,11 @@
 // Workloads over the number of their nodes: what a node gets, how much slower it is than one alone, and
 // what it takes of the host's memory, by three readings that count shared pages in different ways.
 
-import { h, s } from '../dom';
+import type { Domain } from '../axis';
+import { h } from '../dom';
 import { count, quantity, ratio, ratioRange } from '../format';
 import type { Model } from '../model';
-import { look, markerPath } from '../palette';
-import { scalingPlot, type Line, type Scaling } from '../plots/scaling';
+import { linesKey, linesPlot, type Line, type Lines, type Point } from '../plots/lines';
 import type { Cell, Metric } from '../summary';
 import { tableOf } from './rows';
 
@@ -18,9 +18,14 @@ const HEADS = ['Nodes', 'Per node', 'All nodes', 'Slowdown', 'Smallest/largest',
 
 export function scaling(model: Model): HTMLElement | null {
   const { summary } = model;
-  const shown = summary.measurements.filter((info) =>
-    summary.cells.some((cell) => cell.measurement === info.name && cell.scaling),
-  );
+  const counts = (measurement: string): number =>
+    new Set(
+      summary.cells
+        .filter((cell) => cell.measurement === measurement)
+        .flatMap((cell) => cell.scaling?.nodes ?? []),
+    ).size;
+  // One number of nodes is no curve.
+  const shown = summary.measurements.filter(({ name }) => counts(name) > 1);
   if (shown.length === 0) return null;
   return h(
     'section',
@@ -40,7 +45,7 @@ function ofMeasurement(model: Model, measurement: string): HTMLElement {
     (cell) => cell.measurement === measurement && cell.scaling,
   );
   const names = [...new Set(cells.map((cell) => seriesOf(model, cell)))];
-  const lines = (value: (cell: Cell) => Omit<Line['points'][0], 'nodes'> | null): Line[] =>
+  const lines = (value: (cell: Cell) => Pick<Point, 'value' | 'interval'> | null): Line[] =>
     names
       .map((label, index) => ({
         label,
@@ -49,13 +54,18 @@ function ofMeasurement(model: Model, measurement: string): HTMLElement {
           .filter((cell) => seriesOf(model, cell) === label)
           .flatMap((cell) => {
             const found = value(cell);
-            return found ? [{ nodes: cell.scaling?.nodes ?? 1, ...found }] : [];
-          }),
+            const nodes = cell.scaling?.nodes ?? 1;
+            const of = `${count(nodes)} ${nodes === 1 ? 'node' : 'nodes'}`;
+            return found ? [{ x: nodes, of, ...found }] : [];
+          })
+          .sort((a, b) => a.x - b.x),
       }))
       .filter((line) => line.points.length > 0);
-  const ofMetric = (name: string, title: string): Scaling => {
+  const over = { kind: 'scaling', over: 'the number of nodes', x: axisOf(cells) };
+  const ofMetric = (name: string, title: string): Lines => {
     const first = cells.map((cell) => metricOf(cell, name)).find(Boolean);
     return {
+      ...over,
       name,
       title,
       unit: first?.unit ?? '',
@@ -65,7 +75,8 @@ function ofMeasurement(model: Model, measurement: string): HTMLElement {
       }),
     };
   };
-  const slowdown: Scaling = {
+  const slowdown: Lines = {
+    ...over,
     name: 'slowdown',
     title: 'Slowdown against one node',
     unit: '×',
@@ -87,10 +98,19 @@ function ofMeasurement(model: Model, measurement: string): HTMLElement {
     'div',
     { 'data-scaling': measurement },
     h('h3', {}, measurement),
-    h('ul', { class: 'scaling-key' }, names.map(keyOf)),
-    h('div', { class: 'scaling-plots' }, plots.map(scalingPlot)),
+    linesKey(names),
+    h('div', { class: 'lines-plots' }, plots.map(linesPlot)),
     table(model, cells),
   );
+}
+
+/** Numbers of nodes at equal distances per doubling. */
+function axisOf(cells: Cell[]): Lines['x'] {
+  const nodes = [...new Set(cells.map((cell) => cell.scaling?.nodes ?? 1))].sort((a, b) => a - b);
+  // A single number still needs an axis with some length, and marks some air.
+  const domain: Domain = [(nodes[0] ?? 1) / 1.2, (nodes[nodes.length - 1] ?? 1) * 1.2];
+  const ticks = nodes.map((value) => ({ value, label: count(value) }));
+  return { type: 'log', domain, title: 'nodes', ticks };
 }
 
 /** The levels of a cell other than those that count nodes. */
@@ -99,18 +119,6 @@ function seriesOf({ summary }: Model, cell: Cell): string {
     .filter(({ path }) => !path.split(', ').some((one) => one.endsWith('.count')))
     .map(({ name }) => cell.levels[name]);
   return levels.filter(Boolean).join(' · ') || cell.measurement;
-}
-
-function keyOf(label: string, index: number): HTMLElement {
-  const { color, dash, marker } = look(index);
-  const svg = s('svg', { width: 30, height: 12, 'aria-hidden': 'true', class: 'plot' });
-  const line = s('g', { class: 'scaling-line', style: { '--c': color } });
-  line.append(
-    s('path', { class: 'joined', d: 'M0 6H30', 'stroke-dasharray': dash || null }),
-    s('path', { class: 'mark', d: markerPath(marker), transform: 'translate(15 6)' }),
-  );
-  svg.append(line);
-  return h('li', {}, svg, label);
 }
 
 function metricOf(cell: Cell, name: string): Metric | undefined {

@@ -99,13 +99,13 @@ it('draws each number of nodes at its value, with its interval', async () => {
         domain: pair(`data-${which}-domain`),
         range: pair(`data-${which}-range`),
       });
-      const marks = [...svg.querySelectorAll('[data-nodes]')].map((mark) => {
+      const marks = [...svg.querySelectorAll('[data-x]')].map((mark) => {
         const place = mark.querySelector('.mark')?.getAttribute('transform') ?? '';
         const [x, y] = (place.match(/-?[\d.]+/g) ?? []).map(Number) as [number, number];
         const error = mark.querySelector('.error');
         return {
           line: mark.closest('[data-line]')?.getAttribute('data-line') ?? '',
-          nodes: Number(mark.getAttribute('data-nodes')),
+          nodes: Number(mark.getAttribute('data-x')),
           x,
           y,
           ends: error
@@ -151,7 +151,7 @@ it('draws each number of nodes at its value, with its interval', async () => {
   const text = (await row.textContent()) ?? '';
   for (const words of ['vm', '650', '2.00×', '99.0', '30.0', '24.0']) expect(text).toContain(words);
   expect(await page.locator('#page').innerHTML()).not.toMatch(/NaN|undefined/);
-  expect(await page.locator('#scaling .scaling-key li').allTextContents()).toEqual(KINDS);
+  expect(await page.locator('#scaling .lines-key li').allTextContents()).toEqual(KINDS);
   expect(complaints).toEqual([]);
 });
 

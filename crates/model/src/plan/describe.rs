@@ -98,6 +98,7 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
             m.ip, m.duration, m.warmup
         ),
         latency: latency.map(str::to_string),
+        sweep: m.sweep.clone(),
     }
 }
 
@@ -161,6 +162,7 @@ fn describe_workload(m: &Measurement) -> MeasurementInfo {
             noise_of(m)
         ),
         latency: None,
+        sweep: m.sweep.clone(),
     }
 }
 

@@ -37,7 +37,8 @@ pub use paper::{
 };
 pub use samples::{MIN_SAMPLES_BEYOND, QUANTILES, SAMPLE_COLUMNS, samples_needed};
 pub use setup::{
-    Environment, Factor, MeasurementInfo, Topology, TopologyEndpoint, TopologyLink, TopologyNode,
+    Environment, Factor, MeasurementInfo, SweepPoint, Topology, TopologyEndpoint, TopologyLink,
+    TopologyNode,
 };
 pub use summary::{
     Actions, Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity,

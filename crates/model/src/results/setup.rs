@@ -23,6 +23,20 @@ pub struct MeasurementInfo {
     /// The meaning of the latency axis: `round trip` or `one way`; absent for a stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
+    /// Its place in a sweep of one of its parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepPoint>,
+}
+
+/// The place of a measurement among those of its sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepPoint {
+    /// The measurement's name as written.
+    pub sweep: String,
+    /// The parameter's path, such as `program.connections`.
+    pub parameter: String,
+    /// Its value here, as written.
+    pub value: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

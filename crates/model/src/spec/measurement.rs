@@ -15,11 +15,13 @@ use super::noise::Noise;
 use super::probe::{Probe, Protocol};
 use super::reader::{Object, read, words};
 use super::sampling;
+use super::sweep;
 use super::traffic::{Arrival, Device, Polling, Via};
 use super::uses::{fitting, refuse_unused};
 use super::workload::{self, Workload};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
+use crate::results::SweepPoint;
 use crate::units::{BitsPerSecond, Bytes, Nanos};
 
 /// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one CPU and now on two; a
@@ -104,6 +106,8 @@ pub struct Measurement {
     pub sampling: Option<u32>,
     /// Done to the lab within the window (`rr`, `packets`, `forward`).
     pub actions: Vec<Action>,
+    /// Its place in a sweep of one of its parameters.
+    pub sweep: Option<SweepPoint>,
 }
 
 /// Where none is given.
@@ -142,10 +146,20 @@ pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement
     }
     let mut names: HashMap<String, Mark> = HashMap::new();
     let mut all = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let Some(m) = Written::read(item, index, errors).and_then(|w| w.checked(errors)) else {
+    let expanded = items.iter().enumerate();
+    let expanded = expanded.flat_map(|(index, item)| {
+        let points = sweep::expand(item, errors);
+        points
+            .into_iter()
+            .map(move |(item, point)| (index, item, point))
+    });
+    let expanded: Vec<_> = expanded.collect();
+    for (index, item, point) in expanded {
+        let written = Written::read(&item, index, errors);
+        let Some(mut m) = written.and_then(|w| w.checked(errors)) else {
             continue;
         };
+        m.sweep = point;
         if let Some(first) = names.insert(m.name.value.clone(), m.name.at) {
             let message = format!(
                 "two measurements are named `{}`; the first is on line {}",
@@ -198,6 +212,8 @@ impl Written {
         let what = format!("measurement number {}", index + 1);
         let mut o = Object::new(yaml, what, errors);
         let name = o.get::<String>("name", errors);
+        // Its values were set before.
+        o.take(sweep::KEY);
         if let Some(n) = &name {
             o.what = format!("measurement `{}`", shown(n));
             check_name("measurement", n, errors);
@@ -320,6 +336,7 @@ impl Written {
             system_calls: self.system_calls.is_some_and(|s| s.value),
             sampling: self.sampling,
             actions: self.actions,
+            sweep: None,
         })
     }
 

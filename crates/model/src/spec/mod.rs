@@ -20,6 +20,7 @@ pub mod schema;
 mod security;
 mod storage;
 mod study;
+mod sweep;
 mod traffic;
 mod uses;
 mod vm_hardware;

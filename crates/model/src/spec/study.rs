@@ -9,7 +9,7 @@ use super::lab::Lab;
 use super::measurement::{self, Measurement};
 use super::name::read_name;
 use super::reader::Object;
-use super::yaml::{MAX_WEIGHT, Value, Yaml};
+use super::yaml::{MAX_WEIGHT, Value, Yaml, steps};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::paper::name::PaperName;
 use crate::profile::fits;
@@ -272,13 +272,6 @@ fn set_path(tree: &mut Yaml, path: &Spanned<String>, value: &Yaml, errors: &mut 
         let hint = "for example `topology.nodes.server.kind` or `topology.links.0.type`";
         errors.add(path.at, message, hint);
     }
-}
-
-/// The steps of a path; `links[0].type` and `links.0.type` mean the same.
-fn steps(path: &str) -> Vec<&str> {
-    path.split(['.', '[', ']'])
-        .filter(|s| !s.is_empty())
-        .collect()
 }
 
 fn read_retries(o: &mut Object<'_>, errors: &mut Diagnostics) -> u32 {

@@ -40,6 +40,13 @@ pub enum Value {
     Map(Vec<(Yaml, Yaml)>),
 }
 
+/// The steps of a path; `links[0].type` and `links.0.type` mean the same.
+pub(super) fn steps(path: &str) -> Vec<&str> {
+    path.split(['.', '[', ']'])
+        .filter(|s| !s.is_empty())
+        .collect()
+}
+
 impl Yaml {
     /// Reads the first document of `text`. Fails when it is not YAML, is empty, holds several documents, or is large
     /// or nested beyond reason.
@@ -112,6 +119,13 @@ impl Yaml {
                 .find(|(k, _)| k.scalar() == Some(key))
                 .map(|(_, v)| v),
             _ => None,
+        }
+    }
+
+    /// Takes a key and its value out of a mapping.
+    pub(super) fn remove(&mut self, key: &str) {
+        if let Value::Map(entries) = &mut self.value {
+            entries.retain(|(k, _)| k.scalar() != Some(key));
         }
     }
 

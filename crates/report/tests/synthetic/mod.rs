@@ -136,6 +136,7 @@ impl Plan {
             probe: probe.to_owned(),
             description,
             latency: (!latency.is_empty()).then(|| latency.to_owned()),
+            sweep: None,
         }
     }
 
