@@ -309,8 +309,8 @@ fn memory_that_changes_meanwhile_is_read_once() {
         let mut head = 0;
         hub.until("thousands of both sorts", |hub| {
             for _ in 0..16 {
-                a.from_guest.offer(&a.guest, head % SIZE);
-                head += 1;
+                a.from_guest.offer(&a.guest, head);
+                head = (head + 1) % SIZE;
             }
             hub.pass_with(|batch| sent.extend(batch.frames().iter().map(Frame::source)));
             while a.from_guest.used(&a.guest).is_some() {}
