@@ -1,7 +1,7 @@
 // The few lines that stand in for a UI framework: make an element with attributes and children.
 // Text always goes in as text nodes, so nothing from a summary is ever parsed as HTML.
 
-type Child = Node | string | number | null | undefined | false | Child[];
+export type Child = Node | string | number | null | undefined | false | Child[];
 type Attributes = Record<string, unknown>;
 
 function append(parent: Element, children: Child[]): void {

@@ -220,7 +220,7 @@ export interface TailRatio {
 /** A change of one factor, or of several at once (an interaction), on one quantity of one measurement. */
 export interface Effect {
   measurement: string;
-  /** `median latency`, a metric's title, `p99.9`, or `sd`. */
+  /** `median latency`, a metric's title, `p99.9`, `sd`, or `sd between trials`. */
   quantity: string;
   changes: Change[];
   /** One change: over the reference, the mean over the other factors' levels. Several: all together over the product
@@ -285,7 +285,6 @@ export interface ActionRecord {
   gap_ns?: number;
 }
 
-/** All actions of one kind on one node in a cell. */
 /** A paper's published figures beside those of this run. */
 export interface PaperComparison {
   name: string;
@@ -328,6 +327,7 @@ export interface PaperValue {
   reason?: string;
 }
 
+/** All actions of one kind on one node in a cell. */
 export interface Actions {
   cell: string;
   node: string;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use common::{Bench, enter, guests, signal, tool};
+use latlab_host::sys::mount;
 
 /// A guest that can be saved, with a card of each server; one that cannot; and a node that has nothing to save.
 const LAB: &str = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB, start: clone}}\n  \
@@ -88,7 +89,7 @@ fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     let small = bench.root().join("small");
     fs::create_dir(&small).unwrap();
     let at = small.to_str().unwrap();
-    tool(&["mount", "-t", "tmpfs", "-o", "size=16m", "latlab-test", at]);
+    mount::tmpfs(&small, 16 << 20).unwrap();
     let narrow = bench.latlab(&["snapshot", lab, "v", "--to", &format!("{at}/new")]);
     narrow.refused(2, "its memory may need 256MiB", "");
     assert!(!small.join("new").exists(), "a part of a snapshot is left");

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use common::criu::{Traffic, enter, fill, start_echo, state_of};
 use common::{Bench, Said, finish, tool, until};
+use latlab_host::sys::mount;
 
 /// Two containers with a cable. The server's address is the first of the lab's subnet.
 const PAIR: &str = "name: NAME
@@ -205,8 +206,7 @@ fn a_disk_that_fills_up_ends_the_snapshot_and_not_the_container() {
             let (_, first) = state_of(bench, &lab, "server");
             let small = bench.root().join("small");
             fs::create_dir(&small).unwrap();
-            let at = small.to_str().unwrap();
-            tool(&["mount", "-t", "tmpfs", "-o", "size=20m", "latlab-test", at]);
+            mount::tmpfs(&small, 20 << 20).unwrap();
             for stop in [false, true] {
                 let said = keep(bench, &lab, "server", &small.join("kept"), stop);
                 said.refused(2, "No space left on device", "criu-dump.log");
@@ -215,7 +215,7 @@ fn a_disk_that_fills_up_ends_the_snapshot_and_not_the_container() {
                 assert_eq!(state, ("running".to_owned(), first));
                 traffic.goes_on(50);
             }
-            tool(&["umount", at]);
+            tool(&["umount", small.to_str().unwrap()]);
             let enough = bench.root().join("enough");
             keep(bench, &lab, "server", &enough, false).good();
             traffic.end();

@@ -7,6 +7,7 @@ import { pValue, ratio, ratioRange } from '../format';
 import type { Model } from '../model';
 import { ratioAxis, ratioMark, type RatioAxis } from '../plots/ratio';
 import type { Change, Effect } from '../summary';
+import { section } from './section';
 
 export function effects({ summary }: Model): HTMLElement | null {
   const all = summary.effects ?? [];
@@ -14,10 +15,9 @@ export function effects({ summary }: Model): HTMLElement | null {
     all.some(({ measurement }) => measurement === name),
   );
   if (measured.length === 0) return null;
-  return h(
-    'section',
-    { id: 'effects', 'aria-labelledby': 'effects-title' },
-    h('h2', { id: 'effects-title' }, 'What each factor does'),
+  return section(
+    'effects',
+    'What each factor does',
     h(
       'p',
       {},

@@ -19,6 +19,7 @@ import { markerPath } from '../palette';
 import { quantileFill } from '../plots/marks';
 import type { Cell, Group, Summary } from '../summary';
 import { fold, onOpen } from './fold';
+import { section } from './section';
 import { seriesKey } from './swatch';
 
 /** Groups of a measurement that are answered before the rest is folded away. */
@@ -102,10 +103,9 @@ function facts(model: Model): HTMLElement {
 
 export function answers(model: Model): HTMLElement {
   const blocks = model.measurements.map((view) => measurementAnswers(model, view));
-  return h(
-    'section',
-    { id: 'answers', 'aria-labelledby': 'answers-title' },
-    h('h2', { id: 'answers-title' }, 'In short'),
+  return section(
+    'answers',
+    'In short',
     blocks.length > 0 ? blocks : h('p', { class: 'empty' }, 'Nothing was measured.'),
   );
 }

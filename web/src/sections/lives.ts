@@ -5,16 +5,16 @@ import { bytes, participle, plural } from '../format';
 import type { Model } from '../model';
 import type { Actions, Cell } from '../summary';
 import { barCell, rangeCell, tableOf } from './rows';
+import { section } from './section';
 
 export function lives(model: Model): HTMLElement | null {
   const rows = model.summary.actions ?? [];
   if (rows.length === 0) return null;
   const longest = Math.max(...rows.map((row) => row.gap?.largest ?? 0), 1);
   const heads = ['Done', 'Longest silence', 'Stood still', 'QEMU says', 'Took', 'Copied', ''];
-  return h(
-    'section',
-    { id: 'lives', 'aria-labelledby': 'lives-title' },
-    h('h2', { id: 'lives-title' }, 'What was done to nodes'),
+  return section(
+    'lives',
+    'What was done to nodes',
     h(
       'p',
       {},

@@ -7,6 +7,7 @@ import type { Model } from '../model';
 import type { Cell, Check, TrialSummary } from '../summary';
 import { fold, onOpen } from './fold';
 import { cellName } from './notes';
+import { section } from './section';
 import { swatch } from './swatch';
 
 /** Cells listed before the rest is folded away. */
@@ -14,10 +15,9 @@ const SHOWN = 40;
 
 export function method(model: Model): HTMLElement {
   const { summary } = model;
-  return h(
-    'section',
-    { id: 'method', 'aria-labelledby': 'method-title' },
-    h('h2', { id: 'method-title' }, 'Method and checks'),
+  return section(
+    'method',
+    'Method and checks',
     h('div', { class: 'columns' }, reproduce(model), versions(model), factors(model)),
     order(model),
     h('h3', {}, 'Trials and checks, by cell'),

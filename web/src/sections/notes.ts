@@ -6,6 +6,7 @@ import { plural } from '../format';
 import type { Model } from '../model';
 import type { State } from '../state';
 import type { Note, Severity } from '../summary';
+import { section } from './section';
 
 const ORDER: Severity[] = ['serious', 'caution', 'info'];
 const NAMES: Record<Severity, string> = {
@@ -34,10 +35,9 @@ export function notes(model: Model, state: State, reveal: (cell: string) => void
       chip.setAttribute('aria-pressed', String(chip.dataset['chip'] === state.pinnedCell));
     }
   });
-  return h(
-    'section',
-    { id: 'notes', 'aria-labelledby': 'notes-title' },
-    h('h2', { id: 'notes-title' }, 'Before you trust a number'),
+  return section(
+    'notes',
+    'Before you trust a number',
     items.length > 0
       ? h('ul', { class: 'notes' }, items)
       : h(

@@ -5,6 +5,7 @@ import { quantity, quantityRange, ratio, ratioRange } from '../format';
 import type { Model } from '../model';
 import { ratioAxis, ratioMark, type RatioAxis } from '../plots/ratio';
 import type { PaperRow, PaperTable, PaperValue } from '../summary';
+import { section } from './section';
 
 const VERDICTS = {
   holds: 'holds',
@@ -15,10 +16,9 @@ const VERDICTS = {
 export function paper({ summary }: Model): HTMLElement | null {
   const found = summary.paper;
   if (!found) return null;
-  return h(
-    'section',
-    { id: 'paper', 'aria-labelledby': 'paper-title' },
-    h('h2', { id: 'paper-title' }, 'Beside the paper'),
+  return section(
+    'paper',
+    'Beside the paper',
     h('p', {}, h('cite', {}, found.title), `. ${found.authors}, ${found.published}.`),
     h('p', {}, `Published figures: ${found.testbed}.`),
     h(

@@ -8,6 +8,7 @@ import type { Model } from '../model';
 import { linesKey, linesPlot, type Line, type Lines, type Point } from '../plots/lines';
 import type { Cell, Metric } from '../summary';
 import { tableOf } from './rows';
+import { section } from './section';
 
 const MEMORY: [name: string, title: string][] = [
   ['memory-host', 'Memory per node, host’s loss'],
@@ -27,10 +28,9 @@ export function scaling(model: Model): HTMLElement | null {
   // One number of nodes is no curve.
   const shown = summary.measurements.filter(({ name }) => counts(name) > 1);
   if (shown.length === 0) return null;
-  return h(
-    'section',
-    { id: 'scaling', 'aria-labelledby': 'scaling-title' },
-    h('h2', { id: 'scaling-title' }, 'Over the number of nodes'),
+  return section(
+    'scaling',
+    'Over the number of nodes',
     h(
       'p',
       {},

@@ -5,16 +5,16 @@ import { count, plural } from '../format';
 import type { Model } from '../model';
 import type { Starts } from '../summary';
 import { barCell, rangeCell, tableOf } from './rows';
+import { section } from './section';
 
 export function starts({ summary }: Model): HTMLElement | null {
   const rows = summary.starts ?? [];
   if (rows.length === 0) return null;
   const longest = Math.max(...rows.map((row) => row.all.largest));
   const heads = ['Lab', 'Kind', 'Nodes', 'One node', 'All of them', ''];
-  return h(
-    'section',
-    { id: 'starts', 'aria-labelledby': 'starts-title' },
-    h('h2', { id: 'starts-title' }, 'Start of nodes'),
+  return section(
+    'starts',
+    'Start of nodes',
     h(
       'p',
       {},

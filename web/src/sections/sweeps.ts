@@ -8,6 +8,7 @@ import type { Model } from '../model';
 import { linesKey, linesPlot, type Line, type Lines, type Point } from '../plots/lines';
 import type { Cell, MeasurementInfo, Pair, SweepPoint } from '../summary';
 import { tableOf } from './rows';
+import { section } from './section';
 
 /** Room for a tick's label, in pixels. */
 const TICK_GAP = 62;
@@ -34,10 +35,9 @@ interface Quantity {
 export function sweeps(model: Model): HTMLElement | null {
   const names = new Set(model.summary.measurements.flatMap((info) => info.sweep?.sweep ?? []));
   if (names.size === 0) return null;
-  return h(
-    'section',
-    { id: 'sweeps', 'aria-labelledby': 'sweeps-title' },
-    h('h2', { id: 'sweeps-title' }, 'Over the load'),
+  return section(
+    'sweeps',
+    'Over the load',
     h(
       'p',
       {},

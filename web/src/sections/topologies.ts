@@ -4,16 +4,16 @@ import { h } from '../dom';
 import type { Model } from '../model';
 import { topologyCard } from '../plots/topology';
 import { fold } from './fold';
+import { section } from './section';
 
 const SHOWN = 9;
 
 export function topologies(model: Model): HTMLElement {
   const all = model.summary.topologies;
   const labs = [...new Set(all.map((topology) => topology.lab))];
-  return h(
-    'section',
-    { id: 'topology', 'aria-labelledby': 'topology-title' },
-    h('h2', { id: 'topology-title' }, all.length === 1 ? 'The lab' : 'The labs'),
+  return section(
+    'topology',
+    all.length === 1 ? 'The lab' : 'The labs',
     h(
       'p',
       {},

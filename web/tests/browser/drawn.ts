@@ -122,6 +122,50 @@ export async function drawnMetrics(page: Page): Promise<DrawnMetric[]> {
   });
 }
 
+export interface DrawnLines {
+  plot: string;
+  quantity: string;
+  x: Axis;
+  y: Axis;
+  marks: DrawnMark[];
+}
+
+export interface DrawnMark {
+  line: string;
+  /** Value that the mark says it stands at, and its pixels. */
+  at: number;
+  x: number;
+  y: number;
+  /** Pixel heights of the interval's ends. */
+  ends: Point | null;
+}
+
+/** Every plot of lines in an element of the page. */
+export async function drawnLines(page: Page, within: string): Promise<DrawnLines[]> {
+  return page.evaluate((selector) => {
+    const numbers = (text: string | null | undefined): [number, number] =>
+      (text?.match(/-?[\d.]+(?:e[+-]?\d+)?/g) ?? []).map(Number) as [number, number];
+    return [...document.querySelectorAll(`${selector} svg[data-plot]`)].map((svg) => {
+      const attribute = (name: string): string => svg.getAttribute(name) ?? '';
+      const axis = (which: string) => ({
+        type: attribute(`data-${which}-type`),
+        domain: numbers(attribute(`data-${which}-domain`)),
+        range: numbers(attribute(`data-${which}-range`)),
+      });
+      const marks = [...svg.querySelectorAll('[data-x]')].map((mark) => {
+        const [x, y] = numbers(mark.querySelector('.mark')?.getAttribute('transform'));
+        const error = mark.querySelector('.error');
+        const end = (name: string): number => Number(error?.getAttribute(name));
+        const ends: [number, number] | null = error ? [end('y1'), end('y2')] : null;
+        const line = mark.closest('[data-line]')?.getAttribute('data-line') ?? '';
+        return { line, at: Number(mark.getAttribute('data-x')), x, y, ends };
+      });
+      const [plot, quantity] = [attribute('data-plot'), attribute('data-quantity')];
+      return { plot, quantity, x: axis('x'), y: axis('y'), marks };
+    });
+  }, within);
+}
+
 /** Straight lines between points on logarithmic axes; null outside. The test's own arithmetic. */
 export function interpolate(curve: Point[], x: number): number | null {
   for (let i = 1; i < curve.length; i++) {

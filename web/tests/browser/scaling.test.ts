@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import type { Cell, Metric, Pair, Summary } from '../../src/summary';
 import { fill, fixture } from '../report.mjs';
-import { valueAt, type Axis } from './drawn';
+import { drawnLines, valueAt } from './drawn';
 import { Session, settle } from './session';
 
 const session = new Session();
@@ -79,62 +79,21 @@ function withWorkload(): Summary {
   return JSON.parse(JSON.stringify(summary)) as Summary;
 }
 
-interface Mark {
-  line: string;
-  nodes: number;
-  x: number;
-  y: number;
-  ends: Pair | null;
-}
-
 it('draws each number of nodes at its value, with its interval', async () => {
   const summary = withWorkload();
   const { page, complaints } = await session.open(fill(summary));
-  const drawn = await page.evaluate(() =>
-    [...document.querySelectorAll('svg[data-plot="scaling"]')].map((svg) => {
-      const pair = (name: string): [number, number] =>
-        (svg.getAttribute(name) ?? '').split(' ').map(Number) as [number, number];
-      const axis = (which: string) => ({
-        type: svg.getAttribute(`data-${which}-type`) ?? '',
-        domain: pair(`data-${which}-domain`),
-        range: pair(`data-${which}-range`),
-      });
-      const marks = [...svg.querySelectorAll('[data-x]')].map((mark) => {
-        const place = mark.querySelector('.mark')?.getAttribute('transform') ?? '';
-        const [x, y] = (place.match(/-?[\d.]+/g) ?? []).map(Number) as [number, number];
-        const error = mark.querySelector('.error');
-        return {
-          line: mark.closest('[data-line]')?.getAttribute('data-line') ?? '',
-          nodes: Number(mark.getAttribute('data-x')),
-          x,
-          y,
-          ends: error
-            ? ([Number(error.getAttribute('y1')), Number(error.getAttribute('y2'))] as [
-                number,
-                number,
-              ])
-            : null,
-        };
-      });
-      return { name: svg.getAttribute('data-quantity') ?? '', x: axis('x'), y: axis('y'), marks };
-    }),
-  );
-  expect(drawn.map(({ name }) => name)).toEqual([
+  const drawn = await drawnLines(page, '#scaling');
+  expect(drawn.map(({ quantity }) => quantity)).toEqual([
     'per-node',
     'slowdown',
     'memory-host',
     'memory-pss',
   ]);
-  for (const { name, x, y, marks } of drawn as {
-    name: string;
-    x: Axis;
-    y: Axis;
-    marks: Mark[];
-  }[]) {
+  for (const { quantity: name, x, y, marks } of drawn) {
     expect(marks.length, name).toBe(KINDS.length * COUNTS.length);
     for (const mark of marks) {
       const cell = summary.cells.find(
-        ({ id }) => id === `primes/guest=${mark.line}/count=${mark.nodes}`,
+        ({ id }) => id === `primes/guest=${mark.line}/count=${mark.at}`,
       ) as Cell;
       const found = cell.metrics.find((one) => one.name === name);
       const value = found?.spread.median ?? cell.scaling?.slowdown?.ratio ?? 1;
@@ -142,7 +101,7 @@ it('draws each number of nodes at its value, with its interval', async () => {
       const near = (a: number, b: number): void =>
         expect(Math.abs(a - b), `${name} ${cell.id}`).toBeLessThan(y.domain[1] / 1e4);
       near(valueAt(y, mark.y), value);
-      expect(Math.abs(valueAt(x, mark.x) - mark.nodes)).toBeLessThan(0.001);
+      expect(Math.abs(valueAt(x, mark.x) - mark.at)).toBeLessThan(0.001);
       expect(mark.ends === null).toBe(ends === null);
       if (mark.ends && ends) mark.ends.forEach((end, i) => near(valueAt(y, end), ends[i] ?? NaN));
     }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import type { Cell, Metric, Quantile, Summary } from '../../src/summary';
 import { fill, fixture } from '../report.mjs';
-import { valueAt, type Axis } from './drawn';
+import { drawnLines, valueAt, type Axis } from './drawn';
 import { Session } from './session';
 
 const session = new Session();
@@ -75,50 +75,24 @@ function withSweeps(): Summary {
   return JSON.parse(JSON.stringify(summary)) as Summary;
 }
 
-interface Drawn {
-  sweep: string;
-  kind: string;
-  name: string;
-  x: Axis;
-  y: Axis;
-  marks: { line: string; x: number; y: number }[];
-}
-
 it('draws rates over the values, and latencies against the rates', async () => {
   const summary = withSweeps();
   const { page, complaints } = await session.open(fill(summary));
-  const drawn = (await page.evaluate(() =>
-    [...document.querySelectorAll('#sweeps svg[data-plot]')].map((svg) => {
-      const pair = (name: string): number[] =>
-        (svg.getAttribute(name) ?? '').split(' ').map(Number);
-      const axis = (which: string) => ({
-        type: svg.getAttribute(`data-${which}-type`) ?? '',
-        domain: pair(`data-${which}-domain`),
-        range: pair(`data-${which}-range`),
-      });
-      const marks = [...svg.querySelectorAll('[data-x]')].map((mark) => {
-        const place = mark.querySelector('.mark')?.getAttribute('transform') ?? '';
-        const [x, y] = (place.match(/-?[\d.]+/g) ?? []).map(Number);
-        const line = mark.closest('[data-line]')?.getAttribute('data-line') ?? '';
-        return { line, x, y };
-      });
-      return {
-        sweep: svg.closest('[data-sweep]')?.getAttribute('data-sweep') ?? '',
-        kind: svg.getAttribute('data-plot') ?? '',
-        name: svg.getAttribute('data-quantity') ?? '',
-        x: axis('x'),
-        y: axis('y'),
-        marks,
-      };
-    }),
-  )) as Drawn[];
-  expect(drawn.map(({ sweep, kind, name }) => [sweep, kind, name])).toEqual([
+  const drawn = (
+    await Promise.all(
+      ['redis', 'asked'].map(async (sweep) => {
+        const lines = await drawnLines(page, `#sweeps [data-sweep="${sweep}"]`);
+        return lines.map((one) => ({ sweep, ...one }));
+      }),
+    )
+  ).flat();
+  expect(drawn.map(({ sweep, plot, quantity }) => [sweep, plot, quantity])).toEqual([
     ['redis', 'values', 'per-node'],
     ['redis', 'load', 'get-p50'],
     ['asked', 'values', 'p50'],
     ['asked', 'values', 'p99'],
   ]);
-  for (const { sweep, kind, name, x, y, marks } of drawn) {
+  for (const { sweep, plot, quantity: name, x, y, marks } of drawn) {
     const values = sweep === 'redis' ? CONNECTIONS : RATES;
     expect(marks.length, name).toBe(KINDS.length * values.length);
     KINDS.forEach((series) => {
@@ -133,7 +107,7 @@ it('draws rates over the values, and latencies against the rates', async () => {
             NaN;
           const near = (axis: Axis, at: number, value: number): void =>
             expect(Math.abs(valueAt(axis, at) - value), id).toBeLessThan(axis.domain[1] / 1e4);
-          near(x, mark.x, kind === 'load' ? of('per-node') : index);
+          near(x, mark.x, plot === 'load' ? of('per-node') : index);
           near(y, mark.y, of(name));
         });
     });

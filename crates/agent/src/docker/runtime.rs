@@ -32,7 +32,10 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), String> {
         fs::copy(&document, bundle.join("config.json"))
             .map_err(|e| format!("{NAME}: cannot copy {document}: {e}"))?;
         let count = variable(COUNT)?;
-        hand_down(&variable(DESCRIPTORS)?, count.parse().unwrap_or(0))
+        let number = count
+            .parse()
+            .map_err(|_| format!("{NAME}: {COUNT} is {count}"))?;
+        hand_down(&variable(DESCRIPTORS)?, number)
             .map_err(|e| format!("{NAME}: cannot hand descriptors down: {e}"))?;
         let preserve = ["--preserve-fds".into(), count.into()];
         words.splice(order + 1..order + 1, preserve);

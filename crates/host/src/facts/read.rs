@@ -28,19 +28,16 @@ pub fn read(options: &ReadOptions) -> Facts {
     std::thread::scope(|scope| {
         let proofs = scope.spawn(|| prove::prove(options));
         let tools = scope.spawn(|| read_tools(options));
-        let machine = match (options.detail, placement) {
-            (true, _) => read_machine(&source, options),
-            (false, true) => Machine {
-                processors: machine::processors(&source),
-                nics: nics::read(&source),
-                storage: machine::storage(&[&options.dirs.labs()]),
-                ..Machine::default()
-            },
-            (false, false) => Machine {
-                storage: machine::storage(&[&options.dirs.labs()]),
-                ..Machine::default()
-            },
-        };
+        let mut machine = Machine::default();
+        if options.detail {
+            machine = read_machine(&source, options);
+        } else {
+            machine.storage = machine::storage(&[&options.dirs.labs()]);
+            if placement {
+                machine.processors = machine::processors(&source);
+                machine.nics = nics::read(&source);
+            }
+        }
         let (brief, family) = read_brief(&source);
         let mut facts = Facts {
             format: Facts::FORMAT.into(),
