@@ -31,6 +31,15 @@ enum Passage {
     Released,
 }
 
+/// How a port uses a source address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Own,
+    /// The guest has just moved from behind this port to another host: the frame was on its way before.
+    Late,
+    Spoofed,
+}
+
 fn is_holding(table: &Table) -> bool {
     table.plain_holds().any(|hold| !hold.is_over())
 }
@@ -152,7 +161,8 @@ impl Decider {
             source: address(flow.source),
             destination: address(flow.destination),
         };
-        if !self.table.carries(query.ingress, network) || self.is_spoofed(network, query) {
+        if !self.table.carries(query.ingress, network) || self.source(network, query) != Source::Own
+        {
             return None;
         }
         if self.held(query.destination).is_some() {
@@ -223,7 +233,7 @@ impl Decider {
         if !self.table.carries(query.ingress, network) {
             return Some(Err(DropReason::NoRoute));
         }
-        if self.is_spoofed(network, query) {
+        if self.source(network, query) == Source::Spoofed {
             return Some(Err(DropReason::Spoofed));
         }
         self.learn(network, query);
@@ -249,7 +259,7 @@ impl Decider {
         if vni != frame.network || !self.table.carries(query.ingress, network) {
             return (vni, Verdict::Drop(DropReason::Unknown));
         }
-        if self.is_spoofed(network, query) {
+        if self.source(network, query) == Source::Spoofed {
             return (vni, Verdict::Drop(DropReason::Spoofed));
         }
         let mut outputs = std::mem::take(&mut self.scratch);
@@ -339,14 +349,31 @@ impl Decider {
         self.limits[at].admits(rate, self.now)
     }
 
-    /// Whether the source address is a group's, which never sends (IEEE 802.3, 3.2.3), or not the port's to use.
-    fn is_spoofed(&self, network: u16, query: Query) -> bool {
-        let may_use = || match self.table.owner(network, query.source) {
-            // Where an address has moved to, it is used there alone.
+    /// A group's address never sends (IEEE 802.3, 3.2.3). An address with an owner is used there alone, or where it has
+    /// moved to.
+    fn source(&self, network: u16, query: Query) -> Source {
+        if is_group(query.source) {
+            return Source::Spoofed;
+        }
+        let is_own = match self.table.owner(network, query.source) {
             Some(owner) => self.moved_to(network, query.source).unwrap_or(owner) == query.ingress,
             None => self.table.may_use(network, query.ingress, query.source),
         };
-        is_group(query.source) || !may_use()
+        match is_own {
+            true => Source::Own,
+            false if self.is_late(network, query) => Source::Late,
+            false => Source::Spoofed,
+        }
+    }
+
+    /// Whether the other host may have sent the frame before its guest moved here. An interface has no such frames: its
+    /// rings are stopped, or its cable is cut, before the address moves.
+    fn is_late(&self, network: u16, query: Query) -> bool {
+        let vni = self.table.nets[usize::from(network)].vni;
+        let kind = self.table.kind(query.ingress);
+        !matches!(kind, Some(PortKind::Interface { .. }) | None)
+            && self.learned.moved_from(vni, query.source) == Some(query.ingress)
+            && self.learned.has_just_moved(vni, query.source, self.now)
     }
 
     fn moved_to(&self, network: u16, address: Address) -> Option<PortId> {
@@ -368,7 +395,8 @@ impl Decider {
         if !self.table.carries(query.ingress, network) {
             return self.insert(key, MAX_LIFETIME, CachedVerdict::NoRoute);
         }
-        if self.is_spoofed(network, query) {
+        let source = self.source(network, query);
+        if source == Source::Spoofed {
             return self.insert(key, MAX_LIFETIME, CachedVerdict::Spoofed);
         }
         self.learn(network, query);
@@ -383,6 +411,9 @@ impl Decider {
             many => self.list(many),
         };
         self.scratch = outputs;
+        if source == Source::Late {
+            return verdict;
+        }
         if let (true, CachedVerdict::One(egress)) = (is_known, verdict) {
             let flow = Flow {
                 ingress: query.ingress,

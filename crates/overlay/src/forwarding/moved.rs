@@ -12,7 +12,7 @@ use crate::endpoints::port_id::PortId;
 /// Maximum number of addresses whose revisions are stored.
 const MAX_MOVED: usize = 16_384;
 
-/// How long after a move frames from a link still go on to another link, in ns.
+/// How long after a move frames that were on their way before it still pass, in ns.
 const LATE: u64 = 2_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
