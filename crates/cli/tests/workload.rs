@@ -116,7 +116,9 @@ fn a_sweep_measures_at_each_value_of_a_parameter() {
         let sweep = "  - {name: packed, probe: workload, on: a, program: {name: xz, size: 256KiB}, duration: 200ms, \
             warmup: 0s, sweep: {program.level: [1, 6]}}\n";
         let (said, run) = run(bench, "sweep", LAB, sweep);
-        said.good();
+        let said = said.good();
+        let head = said.out.lines().find(|line| line.contains(" level "));
+        assert!(head.unwrap().trim().starts_with("packed"), "{}", said.out);
         let summary = run.read_summary().unwrap();
         for (info, level) in summary.measurements.iter().zip(["1", "6"]) {
             let point = info.sweep.as_ref().unwrap();

@@ -29,6 +29,7 @@ pub mod stats;
 pub mod steal;
 pub mod style;
 pub mod summarise;
+mod sweeps;
 mod table;
 pub mod terminal;
 pub mod text;

@@ -27,6 +27,7 @@ pub fn render(summary: &Summary, look: Look) -> String {
     }
     out.push_str(&crate::effects::tables(summary, look));
     out.push_str(&crate::scaling::tables(summary, look));
+    out.push_str(&crate::sweeps::tables(summary, look));
     out.push_str(&tails(summary, look));
     out.push_str(&crate::lives::tables(summary, look));
     out.push_str(&crate::paper::tables(summary, look));
