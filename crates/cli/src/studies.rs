@@ -28,6 +28,10 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("devices", include_str!("../../../studies/devices.yaml")),
     ("boot", include_str!("../../../studies/boot.yaml")),
     ("density", include_str!("../../../studies/density.yaml")),
+    (
+        "density-io",
+        include_str!("../../../studies/density-io.yaml"),
+    ),
     ("runtimes", include_str!("../../../studies/runtimes.yaml")),
     ("workloads", include_str!("../../../studies/workloads.yaml")),
     ("load", include_str!("../../../studies/load.yaml")),

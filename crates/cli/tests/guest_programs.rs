@@ -3,7 +3,7 @@
 mod common;
 
 use common::enter;
-use common::programs::{Disk, measurements, result_of, server_of};
+use common::programs::{Disk, PROGRAMS, measurements, result_of, server_of};
 use common::study::run;
 
 #[test]
@@ -24,7 +24,7 @@ fn every_program_runs_in_a_vm() {
             + "  - {name: from, probe: workload, on: g, from: a, program: {name: redis, connections: 5}, duration: 1s}\n";
         let (said, run) = run(bench, "guest-programs", &lab, &all);
         said.good();
-        for name in ["xz", "redis", "oltp", "fio", "hpcc"] {
+        for name in PROGRAMS {
             let result = result_of(&run, name);
             assert_eq!(result.nodes[0].node, "g", "{name}");
         }

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::programs::{Disk, measurements, result_of, server_of};
+use common::programs::{Disk, PROGRAMS, measurements, result_of, server_of};
 use common::study::{failure, read, run, trial_of};
 use common::{enter, tool};
 
@@ -31,16 +31,17 @@ fn every_program_runs_natively_and_in_containers_of_both_runtimes() {
             }
             let (said, run) = run(bench, "programs", &lab, &all);
             said.good();
-            for name in ["xz", "redis", "oltp", "fio", "hpcc"] {
+            for name in PROGRAMS {
                 let result = result_of(&run, name);
                 let nodes: Vec<&str> = result.nodes.iter().map(|n| n.node.as_str()).collect();
                 assert_eq!(nodes, ["a", "b", "c"], "{name}");
+                let on_disk = name == "fio" || name == "sysbench-fileio";
                 let in_memory = |kind: &Option<String>| kind.as_ref().unwrap().contains("memory");
                 assert!(
                     result
                         .nodes
                         .iter()
-                        .all(|n| in_memory(&n.files_on) == (name != "fio"))
+                        .all(|n| in_memory(&n.files_on) != on_disk)
                 );
                 let has_server = name == "redis" || name == "oltp";
                 assert!(

@@ -53,14 +53,22 @@ pub fn measurements(on: &str, disk: &Path) -> String {
         );
     }
     let disk = disk.display();
-    all += &format!(
-        "  - {{name: fio, probe: workload, on: {on}, duration: 1s, warmup: 0s, program: \
-         {{name: fio, rw: randrw, size: 1MiB, depth: 4, direct: false, engine: psync, directory: {disk}}}}}\n"
-    );
+    for (name, program) in [
+        ("fio", "rw: randrw, depth: 4, engine: psync"),
+        ("sysbench-fileio", "files: 2"),
+    ] {
+        all += &format!(
+            "  - {{name: {name}, probe: workload, on: {on}, duration: 1s, warmup: 0s, program: \
+             {{name: {name}, {program}, size: 1MiB, direct: false, directory: {disk}}}}}\n"
+        );
+    }
     all + &format!(
         "  - {{name: hpcc, probe: workload, on: {on}, program: {{name: hpcc, n: 100, processes: 2}}}}\n"
     )
 }
+
+/// Names of all of [`measurements`].
+pub const PROGRAMS: [&str; 6] = ["xz", "redis", "oltp", "fio", "sysbench-fileio", "hpcc"];
 
 /// The result of a program: as many figures as it has, all of them numbers, with its version and outputs.
 #[track_caller]

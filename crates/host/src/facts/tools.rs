@@ -113,7 +113,7 @@ pub const TOOLS: &[Tool] = &[
     optional(tool(
         "sysbench",
         "sysbench",
-        "no `program: sysbench-cpu` and `oltp`",
+        "no `program: sysbench-cpu`, `sysbench-fileio` and `oltp`",
     )),
     optional(tool("xz", "xz-utils", "no `program: xz`")),
     optional(tool("redis-server", "redis-server", "no `program: redis`")),

@@ -166,6 +166,13 @@ fn describe_workload(m: &Measurement) -> MeasurementInfo {
     }
 }
 
+fn past_cache(direct: bool) -> &'static str {
+    match direct {
+        true => ", direct",
+        false => ", through the page cache",
+    }
+}
+
 fn describe_program(program: &Program) -> String {
     let many =
         |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
@@ -195,11 +202,21 @@ fn describe_program(program: &Program) -> String {
             p.directory,
             many(p.depth, "request"),
             p.engine,
-            if p.direct {
-                ", direct"
-            } else {
-                ", through the page cache"
-            }
+            past_cache(p.direct)
+        ),
+        Program::SysbenchFileio(p) => format!(
+            "sysbench fileio {} of {} in {} of {} in {}, {}, {}{}",
+            p.mode,
+            p.block_size,
+            many(p.files, "file"),
+            p.size,
+            p.directory,
+            many(p.threads, "thread"),
+            match p.fsync_every {
+                0 => "no fsync".to_owned(),
+                every => format!("fsync every {}", many(every, "request")),
+            },
+            past_cache(p.direct)
         ),
         Program::Oltp(p) => format!(
             "sysbench oltp_read_write on MariaDB in {}, {}, {} of {} rows",

@@ -42,7 +42,10 @@ pub use needs::Need;
 pub use node::{Node, NodeFields};
 pub use noise::Noise;
 pub use probe::{Probe, Protocol};
-pub use program::{Access, Engine, Fio, Hpcc, Oltp, Program, ProgramName, Redis, SysbenchCpu, Xz};
+pub use program::{
+    Access, Engine, FileMode, Fio, Hpcc, Oltp, Program, ProgramName, Redis, SysbenchCpu,
+    SysbenchFileio, Xz,
+};
 pub use storage::Storage;
 pub(crate) use storage::meet;
 pub use study::{Combination, FactorSpec, LabSource, Level, MAX_RETRIES, Study};

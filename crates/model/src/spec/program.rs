@@ -13,6 +13,7 @@ use crate::units::Bytes;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     SysbenchCpu(SysbenchCpu),
+    SysbenchFileio(SysbenchFileio),
     Xz(Xz),
     Redis(Redis),
     Fio(Fio),
@@ -25,6 +26,23 @@ pub enum Program {
 pub struct SysbenchCpu {
     pub max_prime: u32,
     pub threads: u32,
+}
+
+/// Reads and writes of files by sysbench, as databases make them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SysbenchFileio {
+    pub mode: FileMode,
+    pub block_size: Bytes,
+    /// Total of all files.
+    pub size: Bytes,
+    pub files: u32,
+    pub threads: u32,
+    /// Requests between two calls of fsync; 0 for none.
+    pub fsync_every: u32,
+    /// Where its files are made: an absolute path in the node.
+    pub directory: String,
+    /// Past the page cache (O_DIRECT).
+    pub direct: bool,
 }
 
 /// Compression of generated text, again and again.
@@ -108,6 +126,30 @@ impl Access {
     }
 }
 
+/// The pattern of sysbench's requests, by its own words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileMode {
+    Read,
+    Rewrite,
+    RandRead,
+    RandWrite,
+    /// Three reads for two writes.
+    RandRw,
+}
+words!(FileMode, "a mode of sysbench fileio", {
+    "seqrd" => Read, "seqrewr" => Rewrite, "rndrd" => RandRead, "rndwr" => RandWrite, "rndrw" => RandRw,
+});
+
+impl FileMode {
+    pub fn reads(self) -> bool {
+        !matches!(self, FileMode::Rewrite | FileMode::RandWrite)
+    }
+
+    pub fn writes(self) -> bool {
+        !matches!(self, FileMode::Read | FileMode::RandRead)
+    }
+}
+
 /// How fio gives requests to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Engine {
@@ -121,6 +163,7 @@ words!(Engine, "an engine of fio", { "libaio" => Libaio, "io_uring" => IoUring, 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProgramName {
     SysbenchCpu,
+    SysbenchFileio,
     Xz,
     Redis,
     Fio,
@@ -128,14 +171,15 @@ pub enum ProgramName {
     Hpcc,
 }
 words!(ProgramName, "a built-in program", {
-    "sysbench-cpu" => SysbenchCpu, "xz" => Xz, "redis" => Redis, "fio" => Fio, "oltp" => Oltp, "hpcc" => Hpcc,
+    "sysbench-cpu" => SysbenchCpu, "sysbench-fileio" => SysbenchFileio, "xz" => Xz, "redis" => Redis, "fio" => Fio,
+    "oltp" => Oltp, "hpcc" => Hpcc,
 });
 
 impl ProgramName {
     /// The files that run, each with the package that has it.
     pub fn tools(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            ProgramName::SysbenchCpu => &[("sysbench", "sysbench")],
+            ProgramName::SysbenchCpu | ProgramName::SysbenchFileio => &[("sysbench", "sysbench")],
             ProgramName::Xz => &[("xz", "xz-utils")],
             ProgramName::Redis => &[
                 ("redis-server", "redis-server"),
@@ -166,6 +210,7 @@ impl Program {
     pub fn name(&self) -> ProgramName {
         match self {
             Program::SysbenchCpu(_) => ProgramName::SysbenchCpu,
+            Program::SysbenchFileio(_) => ProgramName::SysbenchFileio,
             Program::Xz(_) => ProgramName::Xz,
             Program::Redis(_) => ProgramName::Redis,
             Program::Fio(_) => ProgramName::Fio,
@@ -178,6 +223,7 @@ impl Program {
     pub fn directory(&self) -> Option<&str> {
         match self {
             Program::Fio(fio) => Some(&fio.directory),
+            Program::SysbenchFileio(fileio) => Some(&fileio.directory),
             Program::Oltp(oltp) => oltp.directory.as_deref(),
             _ => None,
         }
@@ -198,6 +244,9 @@ const KEYS: RangeInclusive<u32> = 1..=100_000_000;
 const BLOCKS: RangeInclusive<u64> = 512..=16 << 20;
 const DEPTHS: RangeInclusive<u32> = 1..=4096;
 const FILES: RangeInclusive<u64> = 1 << 20..=1 << 40;
+/// sysbench opens all of them at once.
+const FILE_COUNTS: RangeInclusive<u32> = 1..=512;
+const FSYNC_INTERVALS: RangeInclusive<u32> = 0..=1_000_000;
 const TABLES: RangeInclusive<u32> = 1..=100;
 const ROWS: RangeInclusive<u32> = 100..=10_000_000;
 const PROCESSES: RangeInclusive<u32> = 1..=256;
@@ -242,6 +291,7 @@ fn parameters(name: ProgramName, o: &mut Object<'_>, errors: &mut Diagnostics) -
             max_prime: number(o, "max_prime", 10_000, &PRIMES, errors),
             threads: number(o, "threads", 1, &THREADS, errors),
         }),
+        ProgramName::SysbenchFileio => Program::SysbenchFileio(sysbench_fileio(o, errors)),
         ProgramName::Xz => Program::Xz(Xz {
             size: size(o, "size", 16 << 20, &TEXTS, errors),
             level: number(o, "level", 2, &LEVELS, errors),
@@ -268,26 +318,53 @@ fn parameters(name: ProgramName, o: &mut Object<'_>, errors: &mut Diagnostics) -
 }
 
 fn fio(o: &mut Object<'_>, errors: &mut Diagnostics) -> Fio {
-    let block_size = size(o, "block_size", 4 << 10, &BLOCKS, errors);
     let fio = Fio {
         rw: word(o, "rw", Access::RandRead, errors),
-        block_size,
+        block_size: size(o, "block_size", 4 << 10, &BLOCKS, errors),
         depth: number(o, "depth", 128, &DEPTHS, errors),
         size: size(o, "size", 256 << 20, &FILES, errors),
         directory: directory(o, errors).unwrap_or_else(|| DIRECTORY.to_owned()),
         engine: word(o, "engine", Engine::Libaio, errors),
         direct: word(o, "direct", true, errors),
     };
-    if fio.block_size.0 % 512 != 0 || fio.size.0 % fio.block_size.0.max(1) != 0 {
-        let message = format!("`size` of {} is no number of whole blocks", o.what);
-        let hint = "blocks are of whole sectors of 512 bytes, for example `block_size: 4KiB` and `size: 256MiB`";
-        errors.add(
-            o.key_at("block_size").or(o.key_at("size")).unwrap_or(o.at),
-            message,
-            hint,
-        );
-    }
+    check_blocks(o, (fio.block_size, fio.size), 1, errors);
     fio
+}
+
+fn sysbench_fileio(o: &mut Object<'_>, errors: &mut Diagnostics) -> SysbenchFileio {
+    let fileio = SysbenchFileio {
+        mode: word(o, "mode", FileMode::RandRw, errors),
+        block_size: size(o, "block_size", 16 << 10, &BLOCKS, errors),
+        size: size(o, "size", 256 << 20, &FILES, errors),
+        files: number(o, "files", 1, &FILE_COUNTS, errors),
+        threads: number(o, "threads", 1, &THREADS, errors),
+        fsync_every: number(o, "fsync_every", 100, &FSYNC_INTERVALS, errors),
+        directory: directory(o, errors).unwrap_or_else(|| DIRECTORY.to_owned()),
+        direct: word(o, "direct", true, errors),
+    };
+    check_blocks(o, (fileio.block_size, fileio.size), fileio.files, errors);
+    fileio
+}
+
+/// A file is of whole blocks, and a block of whole sectors.
+fn check_blocks(
+    o: &Object<'_>,
+    (block, size): (Bytes, Bytes),
+    files: u32,
+    errors: &mut Diagnostics,
+) {
+    let unit = block.0.max(1).saturating_mul(u64::from(files.max(1)));
+    if block.0 % 512 == 0 && size.0 % unit == 0 {
+        return;
+    }
+    let of = match files {
+        1 => String::new(),
+        files => format!(" in each of {files} files"),
+    };
+    let message = format!("`size` of {} is no number of whole blocks{of}", o.what);
+    let hint = "blocks are of whole sectors of 512 bytes, for example `block_size: 4KiB` and `size: 256MiB`";
+    let at = o.key_at("block_size").or(o.key_at("size"));
+    errors.add(at.unwrap_or(o.at), message, hint);
 }
 
 fn word<T: FromYaml>(

@@ -6,6 +6,7 @@ mod oltp;
 mod own;
 mod redis;
 mod sysbench_cpu;
+mod sysbench_fileio;
 mod times;
 mod work;
 mod xz;
@@ -32,6 +33,9 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work
             seconds: times.seconds(),
             warmup_seconds: times.warmup_seconds(),
         }),
+        Program::SysbenchFileio(asked) => {
+            Box::new(sysbench_fileio::SysbenchFileio { asked, times })
+        }
         Program::Xz(asked) => Box::new(xz::Xz { asked, times }),
         Program::Redis(asked) => Box::new(redis::Redis { asked, times }),
         Program::Fio(asked) => Box::new(fio::Fio { asked, times }),
