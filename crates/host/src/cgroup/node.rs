@@ -273,9 +273,11 @@ impl NodeCgroup {
     pub fn remove(&self) -> Result<(), Error> {
         for dir in &self.dirs {
             remove_tree(dir)?;
+            let mut is_shared = false;
             for shared in dir.ancestors().skip(1).take(2) {
-                // Busy means that other nodes live there.
-                if fs::remove_dir(shared).is_err() {
+                // Other nodes live in it, and so in what is above it.
+                is_shared = is_shared || fs::remove_dir(shared).is_err_and(|e| is_busy(&e));
+                if is_shared {
                     give_back_cpus(shared);
                 }
             }
@@ -425,7 +427,7 @@ fn populated(dir: &Path, started: Instant) -> Error {
 fn give_back_cpus(shared: &Path) {
     const FILE: &str = "cpuset.cpus";
     let is_partition = |dir: &Path| dir.file_name().is_some_and(|name| name == PARTITION);
-    if is_unified(shared) || !shared.ancestors().any(is_partition) {
+    if !shared.ancestors().any(is_partition) || is_unified(shared) {
         return;
     }
     let entries = fs::read_dir(shared).into_iter().flatten().flatten();
@@ -484,6 +486,10 @@ fn kill_member(dir: &Path, pid: u32) {
     }
 }
 
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBUSY)
+}
+
 fn remove_tree(dir: &Path) -> Result<(), Error> {
     // Most groups have none below them, and nodes without limits have no group: one step then.
     match fs::remove_dir(dir) {
@@ -497,7 +503,7 @@ fn remove_tree(dir: &Path) -> Result<(), Error> {
             match fs::remove_dir(&group) {
                 Ok(()) => break,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
-                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+                Err(e) if is_busy(&e) => {
                     if !list(&group)?.is_empty() || started.elapsed() > RELEASE_TIMEOUT {
                         return Err(populated(&group, started));
                     }
