@@ -62,7 +62,7 @@ PARTS = [
     Part("native", "bring-up native --rounds 5", 0.6, 1.5),
     Part("container", "bring-up container --rounds 5", 0.6, 1.0),
     Part("vm", "bring-up vm --rounds 5", 0.7, 1.5),
-    Part("agreement", "agreement --rounds 7", 0.6, 2.5),
+    Part("agreement", "agreement trips --rounds 7", 0.6, 2.5),
     Part("ports", "overlay-vhost --rounds 3 --seconds 0.8", 3.0, 5.0),
     Part("observer", "observer --seconds 170", 1.6, 3.5),
     Part("generator", "generator --via xdp --rounds 5", 1.2, 3.0),
