@@ -145,7 +145,7 @@ fn a_run_stands_beside_its_paper_and_can_be_compared_later() {
             let vm = &one.values[1];
             assert_eq!(vm.verdict, Some(PaperVerdict::CannotBeTold));
             assert!(vm.measured.is_none() && vm.reason.is_some(), "{vm:#?}");
-            assert!(paper.absent.iter().any(|absent| absent.name == "OLTP"));
+            assert!(paper.absent.iter().any(|absent| absent.name == "Shutdown"));
 
             let csv = bench
                 .latlab(&["paper", "dhar2016", "--from", run, "--format", "csv"])
