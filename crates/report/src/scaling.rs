@@ -86,15 +86,21 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
     format!("{shares}\n{}", costs.render(look))
 }
 
-/// The levels of a cell, with the measurement where there are several.
-fn label(summary: &Summary, cell: &Cell) -> String {
+/// The levels of a cell, in the order of the factors.
+pub(crate) fn levels(summary: &Summary, cell: &Cell) -> String {
     let factors = summary.factors.iter();
     let levels = factors.filter_map(|factor| cell.levels.get(&factor.name));
     let levels: Vec<&str> = levels.map(String::as_str).collect();
+    levels.join(" · ")
+}
+
+/// The levels of a cell, with the measurement where there are several.
+fn label(summary: &Summary, cell: &Cell) -> String {
+    let levels = levels(summary, cell);
     match (&summary.measurements[..], levels.is_empty()) {
-        ([_], false) => levels.join(" · "),
+        ([_], false) => levels,
         (_, true) => cell.measurement.clone(),
-        _ => format!("{} · {}", cell.measurement, levels.join(" · ")),
+        _ => format!("{} · {levels}", cell.measurement),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use latlab_model::results::{Cell, MeasurementInfo, Metric, Summary, SweepPoint};
 
+use crate::scaling::levels;
 use crate::style::Look;
 use crate::table::{Align, Table};
 use crate::text::{percentile, with_interval};
@@ -43,14 +44,14 @@ fn table(summary: &Summary, sweep: &str, look: Look) -> String {
     let mut table = Table::new(&head);
     let mut environments: Vec<String> = Vec::new();
     for cell in points.iter().flat_map(|(info, _)| cells(info)) {
-        let environment = environment(summary, cell);
+        let environment = levels(summary, cell);
         if !environments.contains(&environment) {
             environments.push(environment);
         }
     }
     for wanted in &environments {
         for (info, point) in &points {
-            let own = cells(info).filter(|cell| environment(summary, cell) == *wanted);
+            let own = cells(info).filter(|cell| levels(summary, cell) == *wanted);
             for cell in own {
                 let mut row = vec![wanted.clone(), point.value.clone()];
                 row.extend(columns.iter().map(|column| column.of(cell)));
@@ -59,14 +60,6 @@ fn table(summary: &Summary, sweep: &str, look: Look) -> String {
         }
     }
     format!("\n{}", table.render(look))
-}
-
-/// The levels of a cell.
-fn environment(summary: &Summary, cell: &Cell) -> String {
-    let factors = summary.factors.iter();
-    let levels = factors.filter_map(|factor| cell.levels.get(&factor.name));
-    let levels: Vec<&str> = levels.map(String::as_str).collect();
-    levels.join(" · ")
 }
 
 /// A quantity of the cells of a sweep.
@@ -152,7 +145,7 @@ mod tests {
         }
         let out = tables(&summary, Look::default());
         println!("{out}");
-        let lines: Vec<&str> = out.lines().skip(1).collect();
+        let lines: Vec<&str> = out.trim_start().lines().collect();
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH));
         assert_eq!(
             lines[0].split_whitespace().collect::<Vec<_>>(),

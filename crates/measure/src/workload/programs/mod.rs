@@ -5,6 +5,7 @@ mod hpcc;
 mod oltp;
 mod own;
 mod redis;
+mod sysbench;
 mod sysbench_cpu;
 mod sysbench_fileio;
 mod times;

@@ -3,6 +3,7 @@
 use latlab_model::results::Figure;
 use latlab_model::spec::Oltp as Asked;
 
+use super::sysbench::check_threads;
 use super::times::{NS_PER_MS, Times};
 use super::work::{Evidence, Files, Place, Server, Work, figure, shell};
 use crate::workload::figure::of_regex;
@@ -111,13 +112,7 @@ impl Work for Oltp {
     fn read(&self, ended: &Ended, evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
         let of = |regex: &str| of_regex(regex, &text);
-        let threads = of(r"Number of threads: ([0-9]+)")?;
-        if threads != f64::from(self.asked.threads) {
-            return Err(format!(
-                "ran with {threads} threads instead of {}",
-                self.asked.threads
-            ));
-        }
+        check_threads(&text, self.asked.threads)?;
         let transactions = of(r"transactions: +([0-9]+)")?;
         let lasted = of(r"total time: +([0-9.]+)s")?;
         let lost = of(r"reconnects: +([0-9]+)")?;

@@ -2,13 +2,12 @@
 
 use latlab_model::results::Figure;
 
+use super::sysbench::{PERCENTILE, check_threads, latencies, tail, version};
+use super::times::NS_PER_MS;
 use super::work::{Evidence, Place, Work, figure, shell};
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
-const MS_TO_NS: f64 = 1e6;
-/// The percentile that it is asked for.
-const PERCENTILE: u32 = 99;
 /// Numbers that it says twice may differ by rounding, and by the last event of each thread, which ends after its time.
 const TOLERANCE: f64 = 0.02;
 
@@ -59,27 +58,18 @@ impl Work for SysbenchCpu {
     }
 
     fn figures(&self) -> Vec<Figure> {
-        let percentile = format!("latency-p{PERCENTILE}");
-        let title = format!("Event, p{PERCENTILE}");
-        vec![
-            figure("metric", "Events", "events/s", true),
-            figure("latency-mean", "Event, mean", "ns", false),
-            figure(&percentile, &title, "ns", false),
-            figure("latency-max", "Event, longest", "ns", false),
-        ]
+        let rate = figure("metric", "Events", "events/s", true);
+        [vec![rate], latencies("Event").to_vec()].concat()
     }
 
     fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
         let of = |regex: &str| of_regex(regex, &text);
-        for (name, regex, asked) in [
-            ("threads", r"Number of threads: ([0-9]+)", self.threads),
-            ("primes", r"Prime numbers limit: ([0-9]+)", self.max_prime),
-        ] {
-            let found = of(regex)?;
-            if found != f64::from(asked) {
-                return Err(format!("ran with {found} {name} instead of {asked}"));
-            }
+        check_threads(&text, self.threads)?;
+        let primes = of(r"Prime numbers limit: ([0-9]+)")?;
+        if primes != f64::from(self.max_prime) {
+            let asked = self.max_prime;
+            return Err(format!("ran with {primes} primes instead of {asked}"));
         }
         let rate = of(r"events per second: +([0-9.]+)")?;
         let events = of(r"total number of events: +([0-9]+)")?;
@@ -93,17 +83,13 @@ impl Work for SysbenchCpu {
                 "says {rate} events/s, and {events} events in {lasted} s"
             ));
         }
-        Ok(vec![
-            rate,
-            of(r"avg: +([0-9.]+)")? * MS_TO_NS,
-            of(&format!(r"{PERCENTILE}th percentile: +([0-9.]+)"))? * MS_TO_NS,
-            of(r"max: +([0-9.]+)")? * MS_TO_NS,
-        ])
+        let mean = of(r"avg: +([0-9.]+)")? * NS_PER_MS;
+        let [percentile, longest] = tail(&text)?;
+        Ok(vec![rate, mean, percentile, longest])
     }
 
     fn version(&self, prepared: &str, _output: &str) -> Option<String> {
-        let line = prepared.lines().next()?;
-        line.strip_prefix("sysbench ").map(|v| v.trim().to_string())
+        version(prepared)
     }
 }
 

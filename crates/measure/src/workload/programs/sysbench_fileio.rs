@@ -5,15 +5,13 @@
 use latlab_model::results::Figure;
 use latlab_model::spec::SysbenchFileio as Asked;
 
-use super::times::Times;
+use super::sysbench::{PERCENTILE, check_threads, latencies, tail, version};
+use super::times::{NS_PER_MS, Times};
 use super::work::{Evidence, Files, Place, Work, figure, shell};
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
-const MS_TO_NS: f64 = 1e6;
 const MIB: f64 = 1_048_576.0;
-/// The percentile that it is asked for.
-const PERCENTILE: u32 = 99;
 /// Numbers that it says twice may differ by rounding, and by the last request of each thread.
 const TOLERANCE: f64 = 0.02;
 
@@ -90,25 +88,18 @@ impl Work for SysbenchFileio {
     }
 
     fn figures(&self) -> Vec<Figure> {
-        let percentile = format!("latency-p{PERCENTILE}");
-        let title = format!("Request, p{PERCENTILE}");
-        vec![
+        let mut all = vec![
             figure("metric", "Requests", "1/s", true),
             figure("bandwidth", "Bandwidth", "MB/s", true),
-            figure("latency-mean", "Request, mean", "ns", false),
-            figure(&percentile, &title, "ns", false),
-            figure("latency-max", "Request, longest", "ns", false),
-        ]
+        ];
+        all.extend(latencies("Request"));
+        all
     }
 
     fn read(&self, ended: &Ended, evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
         let of = |regex: &str| of_regex(regex, &text);
-        let threads = of(r"Number of threads: ([0-9]+)")?;
-        if threads != f64::from(self.asked.threads) {
-            let asked = self.asked.threads;
-            return Err(format!("ran with {threads} threads instead of {asked}"));
-        }
+        check_threads(&text, self.asked.threads)?;
         let lasted = of(r"total time: +([0-9.]+)s")?;
         if lasted < self.times.seconds() as f64 * (1.0 - TOLERANCE) {
             return Err(format!("ended after {lasted} s"));
@@ -137,19 +128,15 @@ impl Work for SysbenchFileio {
         if checked != blocks as f64 {
             return Err(format!("left {checked} blocks with checksums of {blocks}"));
         }
-        Ok(vec![
-            reads + writes,
-            (read + written) / 1e6,
-            // Its own mean has two digits after the point.
-            of(r"sum: +([0-9.]+)")? / of(r"total number of events: +([0-9]+)")? * MS_TO_NS,
-            of(&format!(r"{PERCENTILE}th percentile: +([0-9.]+)"))? * MS_TO_NS,
-            of(r"max: +([0-9.]+)")? * MS_TO_NS,
-        ])
+        // Its own mean has two digits after the point.
+        let mean = of(r"sum: +([0-9.]+)")? / of(r"total number of events: +([0-9]+)")? * NS_PER_MS;
+        let [percentile, longest] = tail(&text)?;
+        let bandwidth = (read + written) / 1e6;
+        Ok(vec![reads + writes, bandwidth, mean, percentile, longest])
     }
 
     fn version(&self, prepared: &str, _output: &str) -> Option<String> {
-        let line = prepared.lines().next()?;
-        line.strip_prefix("sysbench ").map(|v| v.trim().to_string())
+        version(prepared)
     }
 }
 
