@@ -14,7 +14,7 @@ use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
     Acceleration, Access, Better, Cable, Carrier, Device, Devices, Engine, Lab, LinkKind,
     LostTicks, NetBackend, NodeKind, Polling, Probe, ProgramName, Protocol, Runtime, Seccomp,
-    Study, schema,
+    Study, ToldTopology, schema,
 };
 use serde_json::{Map, Value, json};
 
@@ -230,6 +230,10 @@ fn the_words_are_those_of_the_readers() {
         (
             &schemas.lab_def("hardware")["properties"]["pit"],
             LostTicks::WORDS,
+        ),
+        (
+            &schemas.lab_def("hardware")["properties"]["topology"],
+            ToldTopology::WORDS,
         ),
         (&storage["type"], StorageType::WORDS),
         (&storage["device"], DiskDevice::WORDS),

@@ -15,5 +15,5 @@ pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
 };
 pub use storage::{DiskAio, DiskCache, DiskDevice, DiskFormat, GuestDisk, StorageType};
-pub use vm_hardware::{LostTicks, VmHardware};
+pub use vm_hardware::{LostTicks, ToldTopology, VmHardware};
 pub use vm_net::{NetBackend, VmNet};

@@ -17,6 +17,8 @@ pub struct VmHardware {
     /// The high precision event timer.
     pub hpet: bool,
     pub pit: LostTicks,
+    #[serde(skip_serializing_if = "ToldTopology::is_exposed")]
+    pub topology: ToldTopology,
     /// Memory of huge pages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub huge_pages: Option<bool>,
@@ -42,6 +44,25 @@ pub enum LostTicks {
 
 vocabulary!(LostTicks, { "delay" => Delay, "discard" => Discard });
 
+/// Whether a guest is told how its CPUs lie to each other on the host (Felter 2014, III).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToldTopology {
+    /// Cores, threads, sockets and caches, where each of its CPUs has one of the host.
+    #[default]
+    Exposed,
+    /// Each of its CPUs is a core like the others.
+    Hidden,
+}
+
+vocabulary!(ToldTopology, { "exposed" => Exposed, "hidden" => Hidden });
+
+impl ToldTopology {
+    pub fn is_exposed(&self) -> bool {
+        *self == ToldTopology::Exposed
+    }
+}
+
 impl VmHardware {
     pub fn is_plain(&self) -> bool {
         *self == VmHardware::default()
@@ -59,6 +80,9 @@ impl VmHardware {
         }
         if self.pit != LostTicks::default() {
             facts.push(format!("lost PIT ticks: {}", self.pit));
+        }
+        if !self.topology.is_exposed() {
+            facts.push("CPU topology hidden".into());
         }
         facts
     }

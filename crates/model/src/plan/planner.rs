@@ -48,7 +48,7 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
 
 #[cfg(test)]
 mod tests {
-    use super::super::{InterfacePlan, Medium};
+    use super::super::{InterfacePlan, Medium, NodeBody};
     use super::*;
     use crate::units::CpuList;
 
@@ -129,6 +129,20 @@ mod tests {
             plan.nodes[2].interfaces[0].addresses[0].addr()
         );
         assert_eq!(plan.nodes[1].interfaces[0].routes.len(), 2);
+    }
+
+    #[test]
+    fn a_guest_is_told_of_its_cpus_unless_that_is_hidden() {
+        let told = |hardware: &str| {
+            let fields = format!("kind: vm, cpus: 2, isolate: true{hardware}");
+            let plan = planned(&format!("  nodes: {{a: {{{fields}}}}}")).unwrap();
+            let NodeBody::Vm(vm) = &plan.nodes[0].body else {
+                panic!()
+            };
+            vm.topology
+        };
+        assert_eq!(told("").unwrap().cores, 2);
+        assert_eq!(told(", hardware: {topology: hidden}"), None);
     }
 
     #[test]

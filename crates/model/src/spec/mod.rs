@@ -30,7 +30,7 @@ pub mod yaml;
 
 pub use crate::kinds::{
     Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, LostTicks,
-    Mac, NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, VmHardware, VmNet,
+    Mac, NetBackend, NodeKind, Pids, Runtime, Seccomp, Security, ToldTopology, VmHardware, VmNet,
 };
 pub use action::{Act, Action};
 pub use document_kind::DocumentKind;

@@ -2,9 +2,10 @@
 
 use super::reader::{FromYaml, Object, read_words};
 use crate::diagnostic::{Diagnostics, Spanned};
-use crate::kinds::{LostTicks, VmHardware};
+use crate::kinds::{LostTicks, ToldTopology, VmHardware};
 
 read_words!(LostTicks, "a policy for lost ticks", "delay");
+read_words!(ToldTopology, "what a vm is told of its CPUs", "hidden");
 
 /// A word that QEMU finds no second one in.
 fn is_plain(text: &str) -> bool {
@@ -59,6 +60,10 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
         pit: own
             .get("pit", errors)
             .map(|pit| pit.value)
+            .unwrap_or_default(),
+        topology: own
+            .get("topology", errors)
+            .map(|topology| topology.value)
             .unwrap_or_default(),
         huge_pages: own.get("huge_pages", errors).map(|huge| huge.value),
         preallocate: own.get("preallocate", errors).map(|all| all.value),

@@ -145,7 +145,7 @@ impl VmPlan {
             root_by: fields.root.map(|root| root.value).unwrap_or_default(),
             kernel: kernel.map_or_else(|| "standard".into(), |kernel| kernel.value.clone()),
             boot,
-            topology,
+            topology: topology.filter(|_| hardware.topology.is_exposed()),
             memory: memory.with(&hardware),
             start: fields.start.map(|start| start.value).unwrap_or_default(),
             acceleration: match wanted {
