@@ -34,6 +34,10 @@ fn lab(kind: &str) -> String {
     )
 }
 
+/// The link of two interfaces that the bystander has for others.
+const LENT: &str =
+    "    - {type: phys, endpoints: [\"b:eth4\", \"c:eth4\"], interfaces: [nic0, nic1]}\n";
+
 /// The tuned items: settings of the machine, a held device, and cgroups with their threads.
 const TUNED: [&str; 10] = [
     "swappiness=3",
@@ -135,6 +139,10 @@ impl Bystander {
             "ip", "link", "add", "by0", "type", "veth", "peer", "name", "by1",
         ]);
         tool(&["ip", "link", "set", "by1", "alias", "latlab:not-really"]);
+        tool(&[
+            "ip", "link", "add", "nic0", "mtu", "9000", "type", "veth", "peer", "name", "nic1",
+        ]);
+        tool(&["ip", "link", "set", "nic0", "up", "alias", "theirs"]);
         tool(&["nft", "add", "table", "ip", "theirs"]);
         tool(&[
             "nft",
@@ -359,7 +367,8 @@ fn a_kill_at_any_moment_leaves_nothing() {
         // How long each takes undisturbed, to know among which moments to choose.
         let mut usual = Vec::new();
         for kind in kinds() {
-            let (file, study) = (bench.file(kind, &lab(kind)), study(bench, kind));
+            let file = bench.file(kind, &(lab(kind) + LENT));
+            let study = study(bench, kind);
             // The first of each reads much from the disk.
             bench.latlab(&["deploy", &file]).good();
             bench.latlab(&["destroy", &bench.name(kind)]).good();
@@ -441,6 +450,7 @@ fn a_kill_at_any_moment_leaves_nothing() {
         drop(bystander);
         tool(&["nft", "delete", "table", "ip", "theirs"]);
         tool(&["ip", "link", "del", "by0"]);
+        tool(&["ip", "link", "del", "nic0"]);
         tool(&[
             "umount",
             bench.root().join("bystander/mount").to_str().unwrap(),

@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::dirs::Dirs;
+use crate::links::Lent;
 
 /// Between two attempts at a lab that another process holds.
 const RETRY: Duration = Duration::from_millis(10);
@@ -86,6 +87,8 @@ pub enum Undo {
     Tuning { owner: String },
     /// Delete an interface of the root namespace if its alias is ours.
     Interface { name: String },
+    /// Move an interface of the host back from the node that has it.
+    Lent { interface: Lent },
     /// Unmount everything below a directory of ours.
     Mounts { below: PathBuf },
     /// Remove a directory of ours with all it holds; refused while something is mounted below it.

@@ -397,6 +397,7 @@ pub struct NetkitEnd {
 }
 
 // include/uapi/linux/if_link.h, which libc does not have.
+const IFLA_PARENT_DEV_NAME: u16 = 56;
 const IFLA_NETKIT_PRIMARY: u16 = 2;
 const IFLA_NETKIT_MODE: u16 = 5;
 
@@ -419,6 +420,8 @@ pub struct Link {
     pub kind: Option<String>,
     pub alias: Option<String>,
     pub mac: Option<MacAddress>,
+    /// The device on its bus, such as `0000:03:00.0` (Linux 5.14); `None` for virtual links.
+    pub device: Option<String>,
     pub mtu_bytes: u32,
     pub up: bool,
     /// The medium is there: the other end of a veth is up, a tap is open.
@@ -446,6 +449,7 @@ impl Link {
             kind: None,
             alias: None,
             mac: None,
+            device: None,
             mtu_bytes: 0,
             up: header.flags.contains(LinkFlags::Up),
             carrier: header.flags.contains(LinkFlags::LowerUp),
@@ -461,6 +465,7 @@ impl Link {
                 libc::IFLA_IFNAME => link.name = string_of(value),
                 libc::IFLA_IFALIAS => link.alias = Some(string_of(value)),
                 libc::IFLA_ADDRESS => link.mac = value.try_into().ok().map(MacAddress),
+                IFLA_PARENT_DEV_NAME => link.device = Some(string_of(value)),
                 libc::IFLA_MTU => link.mtu_bytes = u32_of(value)?,
                 libc::IFLA_MASTER => link.master = u32_of(value),
                 libc::IFLA_LINK => link.parent = u32_of(value),

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::{namespaces, text, tool};
 
 /// A snapshot.
@@ -77,9 +79,14 @@ fn is_killed(status: &str) -> bool {
 }
 
 fn interfaces() -> Vec<String> {
-    let all = tool(&["ip", "-o", "link"]);
-    let names = all.lines().filter_map(|line| line.split(": ").nth(1));
-    names.map(|name| format!("interface {name}")).collect()
+    let all: Vec<Value> = serde_json::from_str(&tool(&["ip", "-json", "link"])).unwrap();
+    let one = |link: &Value| {
+        let up = link["flags"].as_array().unwrap().contains(&"UP".into());
+        let of = |key: &str| link[key].to_string();
+        let words = ["ifname", "link", "mtu", "address", "ifalias", "master"].map(of);
+        format!("interface {}, up: {up}", words.join(" "))
+    };
+    all.iter().map(one).collect()
 }
 
 fn mounts(root: &Path) -> Vec<String> {

@@ -1,19 +1,61 @@
 //! Network interfaces: their names, and for those with a device behind them what it can do.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use latlab_model::facts::{Interrupt, Nic};
+use latlab_netlink::{Handle, InterfaceAddress, Link};
 
 use super::machine::Source;
 use crate::sys::ethtool;
 
-/// The names of all interfaces of this network namespace.
-pub(super) fn names(source: &Source) -> Vec<String> {
-    let listed = latlab_netlink::Handle::open().and_then(|mut handle| handle.links());
+/// The names of all interfaces of this network namespace, and what uses those that are in use.
+pub(super) fn names(source: &Source) -> (Vec<String>, BTreeMap<String, String>) {
+    let listed = Handle::open().and_then(|mut handle| Ok((handle.links()?, handle.addresses()?)));
     match listed {
-        Ok(links) => links.into_iter().map(|link| link.name).collect(),
+        Ok((links, addresses)) => {
+            let used = |link: &Link| Some((link.name.clone(), used_by(link, &links, &addresses)?));
+            let in_use = links.iter().filter_map(used).collect();
+            (links.into_iter().map(|link| link.name).collect(), in_use)
+        }
         // sysfs shows the namespace it was mounted in, which is nearly always ours.
-        Err(_) => source.names("sys/class/net"),
+        Err(_) => (source.names("sys/class/net"), BTreeMap::new()),
     }
 }
+
+/// The reason why a link cannot leave its namespace, if there is one.
+fn used_by(link: &Link, links: &[Link], addresses: &[InterfaceAddress]) -> Option<String> {
+    if link.name == "lo" {
+        return Some("it is the loopback interface".into());
+    }
+    if let Some(kind) = link.kind.as_deref().filter(|k| CANNOT_LEAVE.contains(k)) {
+        return Some(format!("it is a {kind}, whose ports are here"));
+    }
+    if let Some(master) = link.master {
+        let master = links.iter().find(|other| other.index == master);
+        let name = master.map_or("another interface", |master| &master.name);
+        return Some(format!("it is a port of `{name}`"));
+    }
+    // A veth names its other end in the same way.
+    let is_above = |other: &&Link| {
+        let same = other.parent == Some(link.index) && other.parent_netns.is_none();
+        same && other.kind.as_deref() != Some("veth")
+    };
+    if let Some(above) = links.iter().find(is_above) {
+        return Some(format!("`{}` is made on top of it", above.name));
+    }
+    let own = |found: &&InterfaceAddress| found.address.interface == link.index;
+    let mut own = addresses.iter().filter(own).map(|found| found.address);
+    // The kernel gives every interface that is up one of this kind.
+    let assigned = own.find(|address| match address.address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    });
+    assigned.map(|it| format!("it has the address {}/{}", it.address, it.prefix_length))
+}
+
+/// Kinds of links that the kernel does not move, because others are attached to them.
+const CANNOT_LEAVE: [&str; 4] = ["bridge", "bond", "team", "openvswitch"];
 
 pub(super) fn read(source: &Source) -> Vec<Nic> {
     let all = source.names("sys/class/net").into_iter();

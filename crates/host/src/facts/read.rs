@@ -39,11 +39,13 @@ pub fn read(options: &ReadOptions) -> Facts {
             }
         }
         let (brief, family) = read_brief(&source);
+        let (interfaces, interfaces_in_use) = nics::names(&source);
         let mut facts = Facts {
             format: Facts::FORMAT.into(),
             brief,
             cpus: machine::allowed(&source),
-            interfaces: nics::names(&source),
+            interfaces,
+            interfaces_in_use,
             cpus_quiet: options.cpus.quiet.clone(),
             cpus_taken: options.cpus.taken.clone(),
             tools: tools.join().unwrap_or_default(),

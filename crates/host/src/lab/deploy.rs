@@ -99,7 +99,7 @@ impl Lab {
             Err(error) => {
                 lab.channels = Channels::default();
                 match unmake(dirs, &plan.lab) {
-                    Ok(()) => Err(error),
+                    Ok(_) => Err(error),
                     Err(remains) => Err(Error::Unclean {
                         first: Box::new(error),
                         remains: Box::new(remains),
@@ -367,13 +367,20 @@ fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
             }
         }
     }
-    taken::check(dirs, plan)
+    taken::check(dirs, plan)?;
+    // Another lab may have had it back, or got it, since the plan was made.
+    links::lent(plan)?;
+    Ok(())
 }
 
 /// How to unmake everything that the plan makes, in that order.
 fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     let run = dirs.run(&plan.lab);
     let mut undo = vec![Undo::Processes];
+    // Before the knobs, of which it has some.
+    for interface in links::lent(plan)? {
+        undo.push(Undo::Lent { interface });
+    }
     let groups = groups()?;
     for node in &plan.nodes {
         let failed = |source| Error::Cgroup {

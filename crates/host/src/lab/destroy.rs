@@ -12,7 +12,8 @@ use crate::journal::{Claim, Journal};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
-    /// Teardown scripts that failed, one line each. They do not keep a lab from going.
+    /// One line for each teardown script that failed, and for each interface of the host that is gone. They do not keep
+    /// a lab from going.
     pub warnings: Vec<String>,
 }
 
@@ -26,8 +27,8 @@ pub fn destroy(dirs: &Dirs, name: &str) -> Result<Option<Removed>, Error> {
 }
 
 fn claimed(dirs: &Dirs, name: &str, claim: Claim) -> Result<Removed, Error> {
-    let (claim, warnings) = torn_down(dirs, name, claim);
-    unmake(dirs, name)?;
+    let (claim, mut warnings) = torn_down(dirs, name, claim);
+    warnings.extend(unmake(dirs, name)?);
     drop(claim);
     Ok(Removed { warnings })
 }

@@ -60,6 +60,8 @@ pub enum Error {
         first: Box<Error>,
         remains: Box<Error>,
     },
+    #[error("interface `{interface}` of the host belongs to lab `{owner}` already")]
+    InterfaceLent { interface: String, owner: String },
     #[error("CPU {cpu} belongs to lab `{owner}` already")]
     CpuTaken { cpu: u32, owner: String },
     /// The machine's knobs could not be turned as the lab wants.
@@ -168,6 +170,9 @@ impl Error {
             Error::Tuning { hint, .. } => hint.clone(),
             Error::CpuTaken { owner, .. } => {
                 format!("`latlab destroy {owner}`, or name other CPUs")
+            }
+            Error::InterfaceLent { owner, .. } => {
+                format!("`latlab destroy {owner}`, or name another interface")
             }
             Error::InterfaceTaken(name) => format!(
                 "call the host node's interface otherwise, or remove `{name}` if it is not needed"

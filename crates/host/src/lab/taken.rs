@@ -1,4 +1,4 @@
-//! Which CPUs are given away: the allocator that all labs share is the set of their states.
+//! Which CPUs and interfaces are given away: the allocator that all labs share is the set of their states.
 //!
 //! Planning asks first, so that it chooses others; claiming asks again under the lock of deployments,
 //! because another lab may have come up between.
@@ -44,10 +44,17 @@ pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
 
 pub(super) fn check(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let wanted = plan.blueprint.given();
-    if wanted.is_empty() {
+    let interfaces: BTreeSet<&str> = plan.lent_interfaces().collect();
+    if wanted.is_empty() && interfaces.is_empty() {
         return Ok(());
     }
     each_other(dirs, &plan.lab, &mut |owner, theirs| {
+        if let Some(taken) = theirs.lent_interfaces().find(|i| interfaces.contains(i)) {
+            return Err(Error::InterfaceLent {
+                interface: taken.into(),
+                owner: owner.into(),
+            });
+        }
         let theirs = theirs.blueprint.given();
         match wanted.iter().find(|cpu| theirs.contains(*cpu)) {
             Some(cpu) => Err(Error::CpuTaken {

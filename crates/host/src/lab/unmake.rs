@@ -10,7 +10,7 @@ use super::error::Error;
 use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
 use crate::journal::{self, Journal, Undo};
-use crate::links;
+use crate::links::{self, Lent};
 use crate::sys::{loop_device, mount, process, tree};
 use crate::tuning::{self, Root};
 
@@ -21,21 +21,24 @@ const RELEASE: Duration = Duration::from_secs(60);
 /// How often it is looked for processes that were started while others were ended.
 const ROUNDS: usize = 8;
 
-/// Undoes what a lab's journal lists; the caller has claimed it.
-pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<(), Error> {
+/// Undoes what a lab's journal lists; the caller has claimed it. Returns one line for each interface of the host that
+/// is gone.
+pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<Vec<String>, Error> {
+    let (mut warnings, mut causes) = (Vec::new(), Vec::new());
     let Some(journal) = Journal::read(dirs, name)? else {
         // The name was claimed and nothing made.
-        return Ok(Journal::forget(dirs, name)?);
+        Journal::forget(dirs, name)?;
+        return Ok(warnings);
     };
     thaw(&journal);
-    let mut causes = Vec::new();
     for undo in &journal.undo {
-        if let Err(cause) = undo_one(undo, &journal.header, dirs) {
+        if let Err(cause) = undo_one(undo, &journal.header, dirs, &mut warnings) {
             causes.push(cause);
         }
     }
     if causes.is_empty() {
-        return Ok(Journal::forget(dirs, name)?);
+        Journal::forget(dirs, name)?;
+        return Ok(warnings);
     }
     Err(Error::Remains {
         lab: name.to_string(),
@@ -53,7 +56,28 @@ fn thaw(journal: &Journal) {
     }
 }
 
-fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), String> {
+fn take_back(
+    lent: &Lent,
+    header: &journal::Header,
+    dirs: &Dirs,
+    warnings: &mut Vec<String>,
+) -> Result<(), String> {
+    let taken = lent.take_back(&dirs.namespaces(&header.lab), &header.id);
+    if !taken.map_err(|e| e.to_string())? {
+        let (name, node) = (&lent.name, &lent.node);
+        warnings.push(format!(
+            "interface `{name}` of the host, which node `{node}` had, is gone"
+        ));
+    }
+    Ok(())
+}
+
+fn undo_one(
+    undo: &Undo,
+    header: &journal::Header,
+    dirs: &Dirs,
+    warnings: &mut Vec<String>,
+) -> Result<(), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     match undo {
         Undo::Processes => stop_processes(&header.id),
@@ -66,6 +90,7 @@ fn undo_one(undo: &Undo, header: &journal::Header, dirs: &Dirs) -> Result<(), St
                 .map_err(|e| text(&e))
         }
         Undo::Tuning { owner } => revert(dirs, owner),
+        Undo::Lent { interface } => take_back(interface, header, dirs, warnings),
         Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
         Undo::Mounts { below } => {
             check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))

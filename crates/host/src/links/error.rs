@@ -34,6 +34,13 @@ pub enum Error {
     Rules { link: String, reason: String },
     #[error("link `{link}`: this kernel has no `{kind}` queueing discipline")]
     NoQdisc { link: String, kind: &'static str },
+    #[error("link `{link}`: the host has no interface `{interface}`")]
+    NoInterface { link: String, interface: String },
+    #[error("interface `{interface}` of the host cannot be moved back: {source}")]
+    Return {
+        interface: String,
+        source: latlab_netlink::Error,
+    },
     /// A container's network that cannot be made again at another host.
     #[error("the network of node `{node}` cannot be moved: {what}")]
     NotCopied { node: String, what: String },
@@ -63,6 +70,10 @@ impl Error {
                     .into()
             }
             Self::Rules { .. } => "`latlab doctor` says whether nftables works here".into(),
+            Self::NoInterface { .. } => {
+                "`ip link` lists them; another lab may have it, see `latlab inspect`".into()
+            }
+            Self::Return { .. } => "try again, or see `ip link` and `dmesg`".into(),
             Self::NotCopied { .. } => "undo that inside, or move the node without it".into(),
             Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),
             Self::Netlink { source, .. } | Self::Node { source, .. }

@@ -8,11 +8,13 @@
 //! | `macvlan` | slices of one parent interface | one Ethernet segment, no switch |
 //! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
 //! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
+//! | `phys` | nothing: interfaces of the host come and go | what their cables join |
 
 mod bridge;
 mod macvlan;
 mod nat;
 pub(super) mod overlay;
+pub(super) mod phys;
 mod veth;
 mod vxlan;
 
@@ -33,6 +35,7 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
         Medium::Macvlan { parent } => macvlan::make(link, parent.as_deref()),
         Medium::Vxlan(vxlan) => vxlan::make(link, vxlan),
         Medium::Overlay(overlay) => overlay::make(link, overlay),
+        Medium::Phys { interfaces } => phys::make(link, interfaces),
     }
 }
 

@@ -83,8 +83,10 @@ fn has_inside(plan: &Plan, index: usize) -> bool {
     if has_hosts(&link.medium) {
         return link.endpoints.len() != 2;
     }
-    if link.medium != Medium::Veth {
-        return true;
+    match &link.medium {
+        Medium::Veth => {}
+        Medium::Phys { .. } => return false,
+        _ => return true,
     }
     let kinds = link.endpoints.iter().map(|end| plan.nodes[end.node].kind());
     let vms = link

@@ -19,6 +19,9 @@ pub struct Facts {
     /// Names of interfaces in the root network namespace.
     #[serde(default)]
     pub interfaces: Vec<String>,
+    /// Those of them that something uses, with what it is: they cannot be given to a node.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces_in_use: BTreeMap<String, String>,
     /// Its capabilities, by name; see the constants of [`Facts`].
     pub capabilities: BTreeMap<String, Capability>,
     /// Capabilities that could not be tried, with the reason; they are not in `capabilities`.

@@ -23,11 +23,13 @@ pub enum LinkKind {
     Vxlan,
     /// latlab's own switch: in user space for virtual machines, in the kernel for the others.
     Overlay,
+    /// Interfaces of the host that a cable or a switch joins, moved to the nodes.
+    Phys,
 }
 
 vocabulary!(LinkKind, {
     "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
-    "overlay" => Overlay,
+    "overlay" => Overlay, "phys" => Phys,
 });
 
 impl LinkKind {
@@ -50,6 +52,8 @@ impl LinkKind {
             // The daemon has a tap for each port of the kernel's, for what the kernel does not know.
             (LinkKind::Overlay, Carrier::Local) => &[Facts::VETH, Facts::BPF, Facts::TAP],
             (LinkKind::Overlay, _) => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
+            // The interface is there, and moving it needs no more than the nodes' namespaces.
+            (LinkKind::Phys, _) => &[],
         }
     }
 }

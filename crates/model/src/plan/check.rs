@@ -1,14 +1,13 @@
 //! Requirements of a lab on the machine, checked before it is made.
 
-use std::collections::{HashMap, HashSet};
-
+use super::interfaces;
 use super::lacks::Lacks;
 use super::node::VM_MEMORY;
 use super::node::{self, EMPTY_IMAGE, HOST_IMAGE};
-use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
+use crate::diagnostic::{Diagnostics, Spanned};
 use crate::facts::Facts;
 use crate::kinds::GuestRoot;
-use crate::spec::{Endpoint, Lab, Link, Node};
+use crate::spec::{Lab, Node};
 use crate::units::Bytes;
 
 /// Notes everything that `lab` needs and the machine lacks.
@@ -33,31 +32,8 @@ pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
         for need in lab.needs_of_link(link) {
             lacks.capability(&need, errors);
         }
-        check_parent(link, facts, errors);
     }
-    check_host_names(lab, facts, errors);
-}
-
-fn check_parent(link: &Link, facts: &Facts, errors: &mut Diagnostics) {
-    let unknown = |p: &&Spanned<String>| !facts.interfaces.contains(&p.value);
-    let Some(parent) = link.parent.as_ref().filter(unknown) else {
-        return;
-    };
-    let message = format!(
-        "parent `{}` of link `{}` is not an interface of this machine",
-        shown(parent),
-        *link.name
-    );
-    let interfaces: Vec<&str> = facts.interfaces.iter().map(String::as_str).collect();
-    let hint = if interfaces.is_empty() {
-        "remove `parent:`; latlab then makes one".to_string()
-    } else {
-        format!(
-            "{}, or remove `parent:`; latlab then makes one",
-            hint_one_of(parent, &interfaces).trim_end_matches('?')
-        )
-    };
-    errors.add(parent.at, message, hint);
+    interfaces::check(lab, facts, errors);
 }
 
 /// Fields of a node for which its kind has no use.
@@ -148,36 +124,6 @@ fn check_vm_memory(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
             );
             let at = memory.map_or(node.name.at, |m| m.at);
             errors.add(at, message, "lower `memory`, or use fewer vms");
-        }
-    }
-}
-
-/// Interfaces of `host` nodes live in the root namespace, among all others.
-fn check_host_names(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
-    let hosts = lab.nodes.iter().filter(|n| n.kind.is_host());
-    let hosts: HashSet<&str> = hosts.map(|n| n.name.value.as_str()).collect();
-    let theirs: HashSet<&str> = facts.interfaces.iter().map(String::as_str).collect();
-    let mut seen: HashMap<&str, &Endpoint> = HashMap::new();
-    let ends = lab.links.iter().flat_map(|l| &l.endpoints);
-    for end in ends.filter(|e| hosts.contains(e.node.as_str())) {
-        let interface = end.interface.as_str();
-        if theirs.contains(interface) {
-            let message = format!("the host already has an interface `{interface}`");
-            let free: String = format!("{}-{interface}", *lab.name)
-                .chars()
-                .take(15)
-                .collect();
-            errors.add(end.interface.at, message, format!("for example `{free}`"));
-        } else if let Some(other) = seen
-            .insert(interface, end)
-            .filter(|o| o.node.value != *end.node)
-        {
-            let message = format!(
-                "`{}:{interface}` and `{}:{interface}` are one interface of the host",
-                *end.node, *other.node
-            );
-            let hint = "nodes of kind host share the host's names: rename one";
-            errors.add(end.interface.at, message, hint);
         }
     }
 }

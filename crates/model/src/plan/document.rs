@@ -50,6 +50,15 @@ impl Plan {
         self.nodes.iter().find(|n| n.name == name)
     }
 
+    /// The interfaces of the host that its nodes get.
+    pub fn lent_interfaces(&self) -> impl Iterator<Item = &str> {
+        let lent = self.links.iter().flat_map(|link| match &link.medium {
+            Medium::Phys { interfaces } => interfaces.as_slice(),
+            _ => &[],
+        });
+        lent.map(String::as_str)
+    }
+
     pub fn end(&self, link: usize, endpoint: usize) -> (&NodePlan, &InterfacePlan) {
         let end = &self.links[link].endpoints[endpoint];
         let node = &self.nodes[end.node];

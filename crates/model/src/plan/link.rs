@@ -41,6 +41,11 @@ pub enum Medium {
     /// Ethernet over UDP.
     Vxlan(VxlanPlan),
     Overlay(OverlayPlan),
+    /// A wire outside of the machine.
+    Phys {
+        /// Interfaces of the host, one for each endpoint.
+        interfaces: Vec<String>,
+    },
 }
 
 /// The router of a `nat` link. Endpoint 0 is outside, the others are inside.
@@ -103,8 +108,10 @@ impl Medium {
             Medium::Macvlan { .. } => LinkKind::Macvlan,
             Medium::Vxlan(_) => LinkKind::Vxlan,
             Medium::Overlay(_) => LinkKind::Overlay,
+            Medium::Phys { .. } => LinkKind::Phys,
         }
     }
+
     /// The medium of a link as written. `underlay` hands out an address of one subnet for each end.
     pub(super) fn of(
         link: &Link,
@@ -138,6 +145,9 @@ impl Medium {
                     },
                 })
             }
+            LinkKind::Phys => Medium::Phys {
+                interfaces: link.interfaces.iter().map(|i| i.value.clone()).collect(),
+            },
         }
     }
 }
@@ -157,6 +167,9 @@ impl LinkPlan {
         let mut facts = vec![format!("mtu {}", self.mtu)];
         if let Medium::Overlay(overlay) = &self.medium {
             facts.push(format!("carrier {}", overlay.carrier.word()));
+        }
+        if let Medium::Phys { interfaces } = &self.medium {
+            facts.push(format!("over {}", interfaces.join(", ")));
         }
         let first = self
             .endpoints

@@ -9,6 +9,7 @@ pub(crate) mod blueprint;
 mod check;
 mod describe;
 mod document;
+mod interfaces;
 mod lacks;
 mod link;
 mod names;

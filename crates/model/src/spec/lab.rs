@@ -279,7 +279,8 @@ const BRIDGE_PORTS: usize = 1023;
 fn check_shape(link: &Link, errors: &mut Diagnostics) {
     let (name, kind, ends) = (shown(&link.name), link.kind.value, link.written_ends);
     // A link with no end at all lacks its `endpoints`, which was noted; unless they are `[]`.
-    if ends == 1 || (ends == 0 && link.has_endpoints) {
+    let few = (ends == 1 && kind != LinkKind::Phys) || (ends == 0 && link.has_endpoints);
+    if few {
         let (message, hint) = match ends {
             0 => (
                 format!("link `{name}` has no ends"),
@@ -328,8 +329,29 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         "cable",
         LinkKind::Overlay,
     );
+    only(
+        link.interfaces.first().map(|s| s.at),
+        "interfaces",
+        LinkKind::Phys,
+    );
+    check_interfaces(link, errors);
     check_subnets(link, errors);
     check_numbers(link, errors);
+}
+
+/// A phys has an interface of the host for each end.
+fn check_interfaces(link: &Link, errors: &mut Diagnostics) {
+    let (name, ends, named) = (shown(&link.name), link.written_ends, link.interfaces.len());
+    if link.kind.value != LinkKind::Phys || named == ends {
+        return;
+    }
+    let message = match named {
+        0 => format!("link `{name}`, of type phys, lacks `interfaces`"),
+        _ => format!("link `{name}` has {ends} ends, and `interfaces` names {named} of the host"),
+    };
+    let at = link.interfaces.first().map_or(link.kind.at, |i| i.at);
+    let hint = "one for each end, in their order, for example `interfaces: [enp3s0f0, enp3s0f1]`";
+    errors.add(at, message, hint);
 }
 
 fn check_numbers(link: &Link, errors: &mut Diagnostics) {

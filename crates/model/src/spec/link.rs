@@ -151,6 +151,8 @@ pub struct Link {
     pub carrier: Option<Spanned<Carrier>>,
     /// `cable:` what joins processes and containers to an overlay.
     pub cable: Option<Spanned<Cable>>,
+    /// `interfaces:` of the host, one for each end of a phys, in their order.
+    pub interfaces: Vec<Spanned<String>>,
 }
 
 impl Link {
@@ -206,6 +208,7 @@ impl Link {
             port: o.get("port", errors),
             carrier: o.get("carrier", errors),
             cable: o.get("cable", errors),
+            interfaces: o.list("interfaces", errors),
         };
         o.finish(errors);
         link

@@ -3,7 +3,7 @@
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
 use crate::profile::{Isolation, Profile};
-use crate::spec::{Lab, LinkKind, Node};
+use crate::spec::{Lab, Link, Node};
 use crate::units::CpuList;
 
 pub type Profiles<'p> = &'p dyn Fn(&str) -> Option<Profile>;
@@ -133,16 +133,15 @@ fn want(node: &Node, isolates: bool) -> Want<'_> {
     }
 }
 
-/// The host's interface below a node's macvlan, with its memory node; the first that has one.
+/// The host's interface below a node's macvlan, or that it has itself, with its memory node; the first that has one.
 pub fn nic_of<'l>(lab: &'l Lab, node: &str, facts: &Facts) -> Option<(&'l str, u32)> {
-    let macvlans = lab
-        .links
-        .iter()
-        .filter(|l| l.kind.value == LinkKind::Macvlan);
-    let joining = macvlans.filter(|l| l.endpoints.iter().any(|e| e.node.value == node));
-    let mut parents = joining.filter_map(|l| l.parent.as_ref());
-    parents.find_map(|parent| {
-        let nic = facts.machine.nics.iter().find(|n| n.name == parent.value)?;
-        Some((parent.as_str(), nic.numa_node?))
+    let on_host = |link: &'l Link| {
+        let end = link.endpoints.iter().position(|e| e.node.value == node)?;
+        let own = link.interfaces.get(end);
+        own.or(link.parent.as_ref()).map(|i| i.as_str())
+    };
+    lab.links.iter().filter_map(on_host).find_map(|name| {
+        let nic = facts.machine.nics.iter().find(|n| n.name == name)?;
+        Some((name, nic.numa_node?))
     })
 }

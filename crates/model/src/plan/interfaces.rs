@@ -1,0 +1,135 @@
+//! Interfaces of the host that a lab names: below a macvlan, for nodes to have, and new ones of `host` nodes.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
+use crate::facts::Facts;
+use crate::spec::{Endpoint, Lab, Link, LinkKind};
+
+pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
+    for link in &lab.links {
+        check_parent(link, facts, errors);
+    }
+    check_given(lab, facts, errors);
+    check_host_names(lab, facts, errors);
+}
+
+fn check_parent(link: &Link, facts: &Facts, errors: &mut Diagnostics) {
+    let unknown = |p: &&Spanned<String>| !facts.interfaces.contains(&p.value);
+    let Some(parent) = link.parent.as_ref().filter(unknown) else {
+        return;
+    };
+    let message = format!(
+        "parent `{}` of link `{}` is not an interface of this machine",
+        shown(parent),
+        *link.name
+    );
+    let interfaces: Vec<&str> = facts.interfaces.iter().map(String::as_str).collect();
+    let hint = if interfaces.is_empty() {
+        "remove `parent:`; latlab then makes one".to_string()
+    } else {
+        format!(
+            "{}, or remove `parent:`; latlab then makes one",
+            hint_one_of(parent, &interfaces).trim_end_matches('?')
+        )
+    };
+    errors.add(parent.at, message, hint);
+}
+
+/// Interfaces that nodes get: the host does without them meanwhile.
+fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
+    let mut seen: HashMap<&str, &Endpoint> = HashMap::new();
+    let links = lab.links.iter().filter(|l| l.kind.value == LinkKind::Phys);
+    for link in links {
+        for (end, interface) in link.endpoints.iter().zip(&link.interfaces) {
+            check_end(lab, link, end, errors);
+            if let Some(other) = seen.insert(interface, end) {
+                let ends = [other, end].map(|e| format!("`{}:{}`", *e.node, *e.interface));
+                let message = format!("`{}` is given to {}", shown(interface), ends.join(" and "));
+                errors.add(
+                    interface.at,
+                    message,
+                    "name each interface of the host once",
+                );
+            }
+            check_free(link, interface, facts, errors);
+        }
+    }
+}
+
+/// Only a namespace of its own can have an interface.
+fn check_end(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
+    let mut nodes = lab.nodes.iter();
+    let Some(node) = nodes.find(|node| node.name.value == *end.node) else {
+        return;
+    };
+    let (why, hint) = if node.kind.is_guest() {
+        (
+            "only processes and containers can have an interface of the host",
+            "use `type: macvlan` with `parent:`, or another kind of node",
+        )
+    } else if node.kind.is_host() {
+        (
+            "the host has its interfaces already",
+            "use kind native or container",
+        )
+    } else {
+        return;
+    };
+    let (name, kind) = (&link.name.value, link.kind.value);
+    let message = format!(
+        "link `{name}`, of type {kind}, ends at `{}`, of kind {}: {why}",
+        *end.node, node.kind
+    );
+    errors.add(end.node.at, message, hint);
+}
+
+/// Refuses what is not there, and what something uses: it may be the way in to the machine.
+fn check_free(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &mut Diagnostics) {
+    let (name, named) = (&link.name.value, shown(interface));
+    if !facts.interfaces.contains(&interface.value) {
+        let message = format!("`{named}` of link `{name}` is not an interface of this machine");
+        let all: Vec<&str> = facts.interfaces.iter().map(String::as_str).collect();
+        let free = |n: &&str| !facts.interfaces_in_use.contains_key(*n);
+        let free: Vec<&str> = all.into_iter().filter(free).collect();
+        let hint = match free.as_slice() {
+            [] => "`ip link` lists them; all are in use".to_owned(),
+            free => hint_one_of(interface, free),
+        };
+        errors.add(interface.at, message, hint);
+    } else if let Some(use_) = facts.interfaces_in_use.get(&interface.value) {
+        let message = format!("the host uses `{named}` of link `{name}`: {use_}");
+        let hint = "a node that gets it takes it from the host; choose one that nothing uses";
+        errors.add(interface.at, message, hint);
+    }
+}
+
+/// Interfaces of `host` nodes live in the root namespace, among all others.
+fn check_host_names(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
+    let hosts = lab.nodes.iter().filter(|n| n.kind.is_host());
+    let hosts: HashSet<&str> = hosts.map(|n| n.name.value.as_str()).collect();
+    let theirs: HashSet<&str> = facts.interfaces.iter().map(String::as_str).collect();
+    let mut seen: HashMap<&str, &Endpoint> = HashMap::new();
+    let ends = lab.links.iter().flat_map(|l| &l.endpoints);
+    for end in ends.filter(|e| hosts.contains(e.node.as_str())) {
+        let interface = end.interface.as_str();
+        if theirs.contains(interface) {
+            let message = format!("the host already has an interface `{interface}`");
+            let free: String = format!("{}-{interface}", *lab.name)
+                .chars()
+                .take(15)
+                .collect();
+            errors.add(end.interface.at, message, format!("for example `{free}`"));
+        } else if let Some(other) = seen
+            .insert(interface, end)
+            .filter(|o| o.node.value != *end.node)
+        {
+            let message = format!(
+                "`{}:{interface}` and `{}:{interface}` are one interface of the host",
+                *end.node, *other.node
+            );
+            let hint = "nodes of kind host share the host's names: rename one";
+            errors.add(end.interface.at, message, hint);
+        }
+    }
+}
