@@ -17,7 +17,7 @@ use latlab_host::facts::catalogue::{ENTRIES, Entry, Group};
 use latlab_host::facts::tools::TOOLS;
 use latlab_host::facts::{self, ReadOptions};
 use latlab_host::lab;
-use latlab_model::facts::{Cache, Capability, Facts, Machine, Readiness, Storage};
+use latlab_model::facts::{Cache, Capability, Facts, Machine, Nic, Readiness, Storage};
 use latlab_model::units::Bytes;
 
 use crate::failure::{Failure, Outcome};
@@ -183,16 +183,7 @@ impl Page {
         self.fact("power saving", &power(machine));
         self.fact("kernel's work", &quiet(machine));
         for nic in &machine.nics {
-            let mut words = nic.name.clone();
-            words += &nic
-                .driver
-                .as_ref()
-                .map_or(String::new(), |driver| format!(", {driver}"));
-            words += &nic
-                .speed_mbit
-                .map_or(String::new(), |speed| format!(", {speed} Mbit/s"));
-            words += if nic.carrier { "" } else { ", no carrier" };
-            self.fact("network card", &words);
+            self.fact("network card", &network_card(nic, facts));
         }
         for (paths, free, total) in by_file_system(&machine.storage) {
             self.fact("free space", &format!("{free} of {total} for {paths}"));
@@ -419,6 +410,18 @@ fn numa(machine: &Machine) -> String {
         0 | 1 => String::new(),
         _ => nodes.iter().map(one).collect::<Vec<_>>().join("; "),
     }
+}
+
+fn network_card(nic: &Nic, facts: &Facts) -> String {
+    let mut words = vec![nic.name.clone()];
+    words.extend(nic.driver.clone());
+    words.extend(nic.speed_mbit.map(|speed| format!("{speed} Mbit/s")));
+    words.extend((!nic.carrier).then(|| "no carrier".into()));
+    let whose = match facts.interfaces_in_use.get(&nic.name) {
+        Some(why) => format!("the host uses it: {why}"),
+        None => "free for a link of type phys".into(),
+    };
+    format!("{}; {whose}", words.join(", "))
 }
 
 /// Groups paths by file system, recognised by its total size.
