@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Bench, enter, tool};
+use common::{Bench, enter, tool, whole};
 
 const LAB: &str = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}}\n  links:\n    \
                    - {type: phys, mtu: 1600, endpoints: [\"a:eth0\", \"b:lan0\"], interfaces: [nic0, nic1]}\n    \
@@ -69,6 +69,27 @@ fn a_measurement_goes_over_them() {
             said.out.contains("nics") && said.out.contains("veth"),
             "{said:#?}"
         );
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn a_vm_has_all_frames_of_an_interface() {
+    if !whole() {
+        println!("skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1");
+        return;
+    }
+    enter("a_vm_has_all_frames_of_an_interface", |bench| {
+        pair(bench);
+        let text = LAB.replace(
+            "b: {kind: container}",
+            "b: {kind: vm, memory: 256MiB, start: clone}",
+        );
+        let lab = bench.deploy("wires", &text);
+        ip(bench, &lab, "a", "ping -c 2 -W 10 198.18.0.2");
+        ip(bench, &lab, "a", "ping -6 -c 1 -W 10 fd4c:61:62::2");
+        ip(bench, &lab, "b", "ping -c 1 -W 10 -s 1572 -M do 198.18.0.1");
+        bench.latlab(&["destroy", &lab]).good();
         bench.assert_clean();
     });
 }

@@ -143,7 +143,11 @@ pub enum LinkKind<'fd> {
     /// able to talk to its siblings (mode `bridge`).
     Macvlan(u32),
     /// As `Macvlan`, with a character device for a virtual machine in place of a network stack.
-    Macvtap(u32),
+    Macvtap {
+        parent: u32,
+        /// Nothing else uses the parent, which takes its Ethernet address and gives it all frames (mode `passthru`).
+        is_alone: bool,
+    },
     Vxlan(Vxlan),
 }
 
@@ -206,9 +210,13 @@ impl<'fd> NewLink<'fd> {
                 let data = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Bridge)]);
                 (InfoKind::MacVlan, data, "macvlan")
             }
-            LinkKind::Macvtap(parent) => {
+            LinkKind::Macvtap { parent, is_alone } => {
                 message.attributes.push(LinkAttribute::Link(*parent));
-                let data = InfoData::MacVtap(vec![InfoMacVtap::Mode(MacVlanMode::Bridge)]);
+                let mode = match is_alone {
+                    true => MacVlanMode::Passthrough,
+                    false => MacVlanMode::Bridge,
+                };
+                let data = InfoData::MacVtap(vec![InfoMacVtap::Mode(mode)]);
                 (InfoKind::MacVtap, data, "macvtap")
             }
             LinkKind::Vxlan(vxlan) => (InfoKind::Vxlan, InfoData::Vxlan(vxlan.info()), "vxlan"),
@@ -482,6 +490,14 @@ impl Link {
             }
         }
         Some(link)
+    }
+}
+
+impl Link {
+    /// Whether it is made on top of `other`, a link of the same namespace. A veth names its other end in the same way.
+    pub fn is_above(&self, other: &Link) -> bool {
+        let same = self.parent == Some(other.index) && self.parent_netns.is_none();
+        same && self.kind.as_deref() != Some("veth")
     }
 }
 

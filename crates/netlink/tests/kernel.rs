@@ -227,9 +227,15 @@ fn macvlan_macvtap_and_vxlan() {
                 NewLink::new(macvlan, LinkKind::Macvlan(index))
                     .up()
                     .request(),
-                NewLink::new(macvtap, LinkKind::Macvtap(index))
-                    .up()
-                    .request(),
+                NewLink::new(
+                    macvtap,
+                    LinkKind::Macvtap {
+                        parent: index,
+                        is_alone: false,
+                    },
+                )
+                .up()
+                .request(),
                 NewLink::new(Interface::new("vx0"), LinkKind::Vxlan(vxlan))
                     .up()
                     .request(),

@@ -36,12 +36,7 @@ fn used_by(link: &Link, links: &[Link], addresses: &[InterfaceAddress]) -> Optio
         let name = master.map_or("another interface", |master| &master.name);
         return Some(format!("it is a port of `{name}`"));
     }
-    // A veth names its other end in the same way.
-    let is_above = |other: &&Link| {
-        let same = other.parent == Some(link.index) && other.parent_netns.is_none();
-        same && other.kind.as_deref() != Some("veth")
-    };
-    if let Some(above) = links.iter().find(is_above) {
+    if let Some(above) = links.iter().find(|other| other.is_above(link)) {
         return Some(format!("`{}` is made on top of it", above.name));
     }
     let own = |found: &&InterfaceAddress| found.address.interface == link.index;

@@ -8,7 +8,7 @@
 //! | `macvlan` | slices of one parent interface | one Ethernet segment, no switch |
 //! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
 //! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
-//! | `phys` | nothing: interfaces of the host come and go | what their cables join |
+//! | `phys` | interfaces of the host come and go; a macvtap for a VM | what their cables join |
 
 mod bridge;
 mod macvlan;

@@ -25,6 +25,7 @@ mod error;
 mod follow;
 mod impairment;
 mod kinds;
+mod macvtap;
 mod namespaces;
 mod netns_handle;
 mod network;

@@ -85,7 +85,10 @@ fn has_inside(plan: &Plan, index: usize) -> bool {
     }
     match &link.medium {
         Medium::Veth => {}
-        Medium::Phys { .. } => return false,
+        Medium::Phys { .. } => {
+            let mut ends = link.endpoints.iter();
+            return ends.any(|end| plan.nodes[end.node].kind().is_guest());
+        }
         _ => return true,
     }
     let kinds = link.endpoints.iter().map(|end| plan.nodes[end.node].kind());

@@ -57,31 +57,15 @@ fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     }
 }
 
-/// Only a namespace of its own can have an interface.
 fn check_end(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
-    let mut nodes = lab.nodes.iter();
-    let Some(node) = nodes.find(|node| node.name.value == *end.node) else {
-        return;
-    };
-    let (why, hint) = if node.kind.is_guest() {
-        (
-            "only processes and containers can have an interface of the host",
-            "use `type: macvlan` with `parent:`, or another kind of node",
-        )
-    } else if node.kind.is_host() {
-        (
-            "the host has its interfaces already",
-            "use kind native or container",
-        )
-    } else {
-        return;
-    };
-    let (name, kind) = (&link.name.value, link.kind.value);
-    let message = format!(
-        "link `{name}`, of type {kind}, ends at `{}`, of kind {}: {why}",
-        *end.node, node.kind
-    );
-    errors.add(end.node.at, message, hint);
+    let mut hosts = lab.nodes.iter().filter(|node| node.kind.is_host());
+    if hosts.any(|node| node.name.value == *end.node) {
+        let message = format!(
+            "link `{}`, of type phys, ends at `{}`: the host has its interfaces already",
+            *link.name, *end.node
+        );
+        errors.add(end.node.at, message, "use another kind of node");
+    }
 }
 
 /// Refuses what is not there, and what something uses: it may be the way in to the machine.

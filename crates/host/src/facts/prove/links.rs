@@ -112,7 +112,14 @@ fn on_ethernet(report: &Report, handle: &mut Handle) {
     });
     if report.wants(Facts::MACVTAP) {
         // Without the device that a virtual machine opens, the interface is worth nothing.
-        let result = make(handle, "proof-mt", LinkKind::Macvtap(parent));
+        let result = make(
+            handle,
+            "proof-mt",
+            LinkKind::Macvtap {
+                parent,
+                is_alone: false,
+            },
+        );
         let outcome = match result {
             Ok(_) => outcome(
                 &open_macvtap("proof-mt"),
@@ -146,7 +153,7 @@ fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, Unkn
         LinkKind::Netkit(_) => "netkit",
         LinkKind::Bridge(_) => "bridge",
         LinkKind::Macvlan(_) => "macvlan",
-        LinkKind::Macvtap(_) => "macvtap",
+        LinkKind::Macvtap { .. } => "macvtap",
         LinkKind::Vxlan(_) => "vxlan",
     };
     let made = handle.apply(&NewLink::new(Interface::new(name), kind).request());

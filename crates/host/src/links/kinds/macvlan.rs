@@ -4,21 +4,18 @@
 //! is beyond it (but, as always with macvlan, not to the host itself). Otherwise it is one end of
 //! a veth pair inside the link, whose other end leads nowhere: the slices can talk to each other.
 //!
-//! A virtual machine gets a macvtap. Frames that QEMU writes leave through the macvtap's own
-//! queueing discipline, so an impairment of the guest's egress is put there, without a shaper.
+//! A virtual machine gets a macvtap.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, MacAddress, NewLink, Request};
+use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, NewLink, Request};
 
 use crate::links::builder::{End, LinkBuilder};
 use crate::links::error::Error;
 use crate::links::netns_handle::{NetnsHandle, port};
-use crate::links::vm_end::{NicBackend, VmEnd};
-use crate::links::{attach, impairment};
-use crate::sys::netns::NetNs;
-use crate::sys::tap::{self, TapOptions};
+use crate::links::vm_end::VmEnd;
+use crate::links::{attach, macvtap};
 
 /// The parent, if the host gives none, and the end of it that leads nowhere.
 const PARENT: &str = "parent";
@@ -68,24 +65,19 @@ pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<V
     let mut taps = Vec::new();
     for end in link.ends().map(|end| link.end(end)).filter(End::is_vm) {
         let name = port(end.number);
-        let interface = Interface::new(&name)
-            .mac(Some(MacAddress(end.interface.mac.0)))
-            .mtu(Some(link.plan().mtu))
-            .netns(at.netns.as_fd());
-        slice(
-            link,
-            maker,
-            &NewLink::new(interface, LinkKind::Macvtap(index))
-                .up()
-                .request(),
-        )?;
+        let interface = macvtap::interface(&end, &name).netns(at.netns.as_fd());
+        let kind = LinkKind::Macvtap {
+            parent: index,
+            is_alone: false,
+        };
+        slice(link, maker, &NewLink::new(interface, kind).up().request())?;
         taps.push((end, name));
     }
     for end in link.ends().map(|end| link.end(end)).filter(End::is_host) {
         attach::move_to_root(link, &mut at.handle, &end)?;
     }
     taps.iter()
-        .map(|(end, name)| open(link, &mut at, end, name))
+        .map(|(end, name)| macvtap::open(link, &mut at, end, name))
         .collect()
 }
 
@@ -118,29 +110,4 @@ fn slice(link: &LinkBuilder<'_>, maker: &mut Handle, request: &Request<'_>) -> R
 
 fn is_taken(error: &latlab_netlink::Error) -> bool {
     matches!(error.errno(), Some(libc::EADDRINUSE | libc::EBUSY))
-}
-
-fn open(
-    link: &LinkBuilder<'_>,
-    at: &mut NetnsHandle,
-    end: &End<'_>,
-    name: &str,
-) -> Result<VmEnd, Error> {
-    // The guest joins groups of its own, which the host does not know: without them no neighbour finds it over IPv6.
-    let change = LinkChange::of(name).alias(&link.network.alias);
-    at.handle
-        .apply(&change.all_multicast().request())
-        .map_err(link.refused())?;
-    let index = at.handle.link_index(name).map_err(link.refused())?;
-    impairment::apply(link, &mut at.handle, index, end)?;
-    let netns: &NetNs = &at.netns;
-    let queues = tap::open_macvtap(
-        netns.as_fd(),
-        name,
-        TapOptions {
-            queues: end.node.body.queues(),
-            ..TapOptions::default()
-        },
-    );
-    Ok(end.vm_end(NicBackend::Tap(queues.map_err(link.failed())?)))
 }

@@ -1,6 +1,7 @@
 //! `phys`: interfaces of the host, each moved to its node and back. What joins them is outside of the machine.
 //!
-//! A node's interface has the lab's name, Ethernet address and MTU, like every other; [`Lent`] is what it was like.
+//! A node's interface has the lab's name, Ethernet address and MTU, like every other; [`Lent`] is what it was like. For a VM
+//! it goes into the link, below a macvtap that has all its frames.
 //!
 //! **The way back.** The kernel itself returns a device of hardware when its namespace ends, to the first namespace and
 //! under the name that it has by then; a virtual one it deletes. So it is moved back, and not left to the kernel, while its
@@ -13,12 +14,14 @@ use std::time::{Duration, Instant};
 
 use latlab_model::kinds::Mac;
 use latlab_model::plan::{Medium, Plan};
-use latlab_netlink::{Handle, Link, LinkChange, MacAddress};
+use latlab_netlink::{Handle, Link, LinkChange, LinkKind, MacAddress, NewLink, delete};
 use serde::{Deserialize, Serialize};
 
-use crate::links::builder::LinkBuilder;
+use crate::links::builder::{End, LinkBuilder};
 use crate::links::error::Error;
-use crate::links::namespaces::alias;
+use crate::links::macvtap;
+use crate::links::namespaces::{alias, inside_name};
+use crate::links::netns_handle::{NetnsHandle, port};
 use crate::links::vm_end::VmEnd;
 use crate::sys::netns::NetNs;
 
@@ -30,8 +33,9 @@ const RETURN_RETRY: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lent {
     pub name: String,
-    /// The node that has it, and its name there.
     pub node: String,
+    /// Its namespace meanwhile, and its name there.
+    pub namespace: String,
     pub inside: String,
     pub mac: Mac,
     pub mtu: u32,
@@ -43,9 +47,14 @@ pub struct Lent {
 
 pub(super) fn make(link: &LinkBuilder<'_>, interfaces: &[String]) -> Result<Vec<VmEnd>, Error> {
     let mut root = Handle::open_in(link.network.root.as_fd()).map_err(link.refused())?;
+    let mut taps = Vec::new();
     for (end, name) in link.ends().zip(interfaces) {
         let end = link.end(end);
         let index = root.link_index(name).map_err(link.refused())?;
+        if end.is_vm() {
+            taps.push(below_vm(link, &mut root, index, &end)?);
+            continue;
+        }
         let home = link.network.open_node(end.node)?;
         // One request: there is no moment at which it is in the node and nothing says whose it is.
         let change = LinkChange::rename(index, &end.interface.name)
@@ -55,7 +64,31 @@ pub(super) fn make(link: &LinkBuilder<'_>, interfaces: &[String]) -> Result<Vec<
             .mtu(end.interface.mtu);
         root.apply(&change.request()).map_err(link.refused())?;
     }
-    Ok(Vec::new())
+    Ok(taps)
+}
+
+/// Moves an interface into the link, with a macvtap on it that has all its frames.
+fn below_vm(
+    link: &LinkBuilder<'_>,
+    root: &mut Handle,
+    index: u32,
+    end: &End<'_>,
+) -> Result<VmEnd, Error> {
+    let mut at = NetnsHandle::open(link, link.inside()?)?;
+    let (name, tap) = (port(end.number), format!("t{}", end.number));
+    let change = LinkChange::rename(index, &name)
+        .netns(at.netns.as_fd())
+        .alias(&link.network.alias)
+        .mtu(link.plan().mtu)
+        .up(true);
+    root.apply(&change.request()).map_err(link.refused())?;
+    let kind = LinkKind::Macvtap {
+        parent: at.handle.link_index(&name).map_err(link.refused())?,
+        is_alone: true,
+    };
+    let new = NewLink::new(macvtap::interface(end, &tap), kind).up();
+    at.handle.apply(&new.request()).map_err(link.refused())?;
+    macvtap::open(link, &mut at, end, &tap)
 }
 
 /// The interfaces of the host that a plan gives to nodes, as they are now. Fails when one is not there.
@@ -70,16 +103,25 @@ pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
             source,
         };
         let mut root = Handle::open().map_err(refused)?;
-        for (end, name) in link.endpoints.iter().zip(interfaces) {
+        for (number, (end, name)) in link.endpoints.iter().zip(interfaces).enumerate() {
             let found = root.link(name).map_err(refused)?;
             let found = found.ok_or_else(|| Error::NoInterface {
                 link: link.name.clone(),
                 interface: name.clone(),
             })?;
+            let node = &plan.nodes[end.node];
+            let (namespace, inside) = match node.kind().is_guest() {
+                true => (inside_name(link), port(number)),
+                false => (
+                    node.name.clone(),
+                    node.interfaces[end.interface].name.clone(),
+                ),
+            };
             lent.push(Lent {
                 name: found.name,
-                node: plan.nodes[end.node].name.clone(),
-                inside: plan.nodes[end.node].interfaces[end.interface].name.clone(),
+                node: node.name.clone(),
+                namespace,
+                inside,
                 mac: Mac(found.mac.unwrap_or(MacAddress([0; 6])).0),
                 mtu: found.mtu_bytes,
                 up: found.up,
@@ -92,13 +134,13 @@ pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
 }
 
 impl Lent {
-    /// Returns it to this namespace as it was, from the node's, which is pinned in `namespaces`. False when it is in
+    /// Returns it to this namespace as it was, from its other one, which is pinned in `namespaces`. False when it is in
     /// neither: it was unplugged, or deleted.
     pub(crate) fn take_back(&self, namespaces: &Path, lab_id: &str) -> Result<bool, Error> {
         let label = alias(lab_id);
         let deadline = Instant::now() + RETURN_TIMEOUT;
         loop {
-            if self.moved_back(&namespaces.join(&self.node), &label)? || self.mended(&label)? {
+            if self.moved_back(&namespaces.join(&self.namespace), &label)? || self.mended(&label)? {
                 return Ok(true);
             }
             // The kernel deletes virtual ones with their namespace, and returns the others from a thread of its own.
@@ -109,16 +151,20 @@ impl Lent {
         }
     }
 
-    /// Whether it was in the namespace pinned at `node`; if so, it is here now.
-    fn moved_back(&self, node: &Path, label: &str) -> Result<bool, Error> {
-        let Ok(node) = NetNs::open(node) else {
+    /// Whether it was in the namespace pinned at `place`; if so, it is here now.
+    fn moved_back(&self, place: &Path, label: &str) -> Result<bool, Error> {
+        let Ok(place) = NetNs::open(place) else {
             return Ok(false);
         };
-        let mut inside = Handle::open_in(node.as_fd()).map_err(self.stays())?;
+        let mut inside = Handle::open_in(place.as_fd()).map_err(self.stays())?;
         let links = inside.links().map_err(self.stays())?;
         let Some(link) = links.iter().find(|link| self.is(link, label)) else {
             return Ok(false);
         };
+        // Those on top of it would stay behind, and change it once more when their namespace ends.
+        let above = links.iter().filter(|other| other.is_above(link));
+        let requests: Vec<_> = above.map(|other| delete(&other.name)).collect();
+        inside.apply_all(&requests).map_err(self.stays())?;
         let root = NetNs::current()?;
         let back = self.restored(link).netns(root.as_fd());
         let moved = inside.apply(&back.request());
