@@ -79,6 +79,7 @@ fn forwarding(bench: &Bench, options: &[&str], meanwhile: impl FnOnce()) -> (Str
 fn every_method_forwards_frames_in_both_directions() {
     enter("every_method_forwards_frames_in_both_directions", |bench| {
         tool(&["ip", "link", "set", "lo", "up"]);
+        bench.take_as_given();
         let near = End::new("in", "10.0.0.1/24");
         let _far = End::new("out", "10.0.0.2/24");
         for (by, how) in [

@@ -6,83 +6,11 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
-use common::{Bench, Said, enter, guests, tool, whole};
+use common::machine::Machine;
+use common::{Bench, enter, guests, tool, whole};
 use latlab_model::plan::{Blueprint, NodePlace};
 use latlab_model::units::CpuList;
-
-/// A guest with four CPUs, and latlab in it.
-struct Machine<'b> {
-    bench: &'b Bench,
-    lab: String,
-}
-
-impl<'b> Machine<'b> {
-    fn boot(bench: &'b Bench, name: &str, kernel: &str, path: Option<&str>) -> Machine<'b> {
-        // The guest has the host's root, but not the directories that tests are built in, nor latlab's own.
-        let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
-        let cache = std::env::var("LATLAB_CACHE_DIR").unwrap_or("/var/cache/latlab".into());
-        // Another QEMU in the path gives the guest memory of its own making.
-        let start = path.map_or("clone", |_| "boot");
-        // Two cards that a switch joins, for labs that want some.
-        let lab = format!(
-            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, start: {start}, cpus: 4, \
-             memory: 1GiB, binds: [\"{}:/run/tools:ro\", \"{cache}:/run/cache:ro\"]}}\n    \
-             switch: {{kind: native, exec: [\"ip link add br0 up type bridge\", \"ip link set eth0 master br0\", \
-             \"ip link set eth1 master br0\"]}}\n  \
-             links: [{{endpoints: [\"machine:eth0\", \"switch:eth0\"]}}, {{endpoints: [\"machine:eth1\", \
-             \"switch:eth1\"]}}]\n",
-            here.display()
-        );
-        let file = bench.file(name, &lab);
-        let mut deploy = bench.command(&["deploy", &file]);
-        deploy.envs(path.map(|path| ("PATH", path)));
-        common::finish(&mut deploy).good();
-        let machine = Machine {
-            bench,
-            lab: bench.name(name),
-        };
-        machine.sh("mkdir -p /run/labs/profiles");
-        machine
-    }
-
-    /// A line for the guest's shell; latlab is in its path, with directories of its own.
-    fn try_sh(&self, line: &str) -> Said {
-        let line = format!(
-            "export PATH=/run/tools:$PATH NO_COLOR=1 LATLAB_STATE_DIR=/run/labs/state \
-             LATLAB_RUN_DIR=/run/labs/run LATLAB_PROFILE_DIR=/run/labs/profiles
-             cd /run/labs; {line}"
-        );
-        self.bench.exec(&self.lab, "machine", &["sh", "-c", &line])
-    }
-
-    #[track_caller]
-    fn sh(&self, line: &str) -> String {
-        self.try_sh(line).good().out
-    }
-
-    /// A line that may take longer than one command of a guest in the tests: ten minutes.
-    #[track_caller]
-    fn long_sh(&self, line: &str) {
-        self.sh(&format!(
-            "(( {line} ) > long.out 2>&1; echo $? > long.code) < /dev/null > /dev/null 2>&1 &"
-        ));
-        let ask = "for i in $(seq 60); do test -f long.code && break; sleep 1; done; cat long.code 2> /dev/null; true";
-        let code = (0..20).map(|_| self.sh(ask)).find(|code| !code.is_empty());
-        let told = self.sh("cat long.out; rm -f long.code");
-        assert_eq!(code.as_deref().map(str::trim), Some("0"), "{told}");
-    }
-
-    fn write(&self, file: &str, text: &str) {
-        self.sh(&format!("cat > {file} <<'END'\n{text}END"));
-    }
-
-    fn end(self) {
-        self.bench.latlab(&["destroy", &self.lab]).good();
-        self.bench.assert_clean();
-    }
-}
 
 /// Two labs that each isolate a CPU.
 struct Two<'m> {
@@ -243,49 +171,6 @@ fn two_isolated_labs_come_and_go_on_cgroup_version_1() {
     if guests() {
         enter(NAME, |bench| {
             two_labs(bench, "legacy", "/run/cpuset", MOUNT);
-        });
-    }
-}
-
-/// Two cards of the guest as interfaces of nodes.
-const WIRES: &str = "name: wires\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  links: [{type: phys, \
-     endpoints: [\"a:lan0\", \"b:lan0\"], interfaces: [eth0, eth1], \
-     subnets: [10.9.0.0/24]}]\n";
-
-/// The kernel returns a card from a namespace that ends, under the name that it has there.
-#[test]
-fn cards_are_lent_and_returned_whatever_their_nodes_did() {
-    const NAME: &str = "cards_are_lent_and_returned_whatever_their_nodes_did";
-    if guests() {
-        enter(NAME, |bench| {
-            let machine = Machine::boot(bench, "cards", "standard", None);
-            machine.write("wires.yaml", WIRES);
-            let refused = machine.try_sh("latlab deploy wires.yaml");
-            let reason = "the host uses `eth0` of link `l0`: it has the address 198.18.0.1/24";
-            assert!(refused.err.contains(reason), "{refused:#?}");
-            machine.sh("for card in eth0 eth1; do ip address flush dev $card; done");
-            let cards = "ip -br link show eth0; ip -br link show eth1; ip -o link show eth0 | grep -o 'mtu.*qdisc'";
-            let before = machine.sh(cards);
-            let steps = [
-                "",
-                // A node may do that.
-                "latlab exec wires a -- sh -c 'ip link set lan0 down; ip link set lan0 name evil alias theirs mtu 1300'",
-                // Their namespaces end, and the kernel is first.
-                "umount run/wires/netns/a run/wires/netns/b",
-                "latlab exec wires a -- ip link set lan0 name eth7; umount run/wires/netns/a",
-            ];
-            for step in steps {
-                machine.sh(
-                    "latlab deploy wires.yaml; latlab exec wires a -- ping -c 1 -W 10 10.9.0.2",
-                );
-                let gone = machine.sh("ip -br link");
-                assert!(!gone.contains("eth"), "{gone}");
-                machine.sh(step);
-                let said = machine.try_sh("latlab destroy wires").good();
-                assert!(!said.err.contains("is gone"), "{step}: {said:#?}");
-                assert_eq!(machine.sh(cards), before, "{step}");
-            }
-            machine.end();
         });
     }
 }

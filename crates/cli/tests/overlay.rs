@@ -173,6 +173,7 @@ fn unknown_commands_get_a_hint() {
 fn a_remote_daemon_is_controlled_over_tls() {
     enter("a_remote_daemon_is_controlled_over_tls", |bench| {
         tool(&["ip", "link", "set", "lo", "up"]);
+        bench.take_as_given();
         let file = |name: &str| bench.root().join(name).display().to_string();
         let certificates = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
              -subj /CN=ca -keyout ca.key -out ca.pem && openssl req -newkey ec -pkeyopt \

@@ -1,5 +1,5 @@
 //! Interfaces of the host that nodes have for a while: everything of them is as before afterwards. Here they are two
-//! ends of a veth pair, in a guest cards with a device (`guest_labs`); `kill` kills latlab meanwhile.
+//! ends of a veth pair, in a guest cards with a device (`guest_cards`); `kill` kills latlab meanwhile.
 
 mod common;
 

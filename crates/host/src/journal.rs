@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::dirs::Dirs;
-use crate::links::Lent;
+use crate::links::{Divided, Lent};
 
 /// Between two attempts at a lab that another process holds.
 const RETRY: Duration = Duration::from_millis(10);
@@ -89,6 +89,8 @@ pub enum Undo {
     Interface { name: String },
     /// Move an interface of the host back from the node that has it.
     Lent { interface: Lent },
+    /// Remove the virtual functions of a card.
+    Divided { card: Divided },
     /// Unmount everything below a directory of ours.
     Mounts { below: PathBuf },
     /// Remove a directory of ours with all it holds; refused while something is mounted below it.

@@ -31,7 +31,7 @@ pub use error::Error;
 pub use handle::Handle;
 pub use link::{
     Bridge, Interface, Link, LinkChange, LinkKind, LinkStats, MacAddress, NetkitEnd, NewLink,
-    Vxlan, delete,
+    VirtualFunction, Vxlan, delete,
 };
 pub use neighbour::{Neighbour, NeighbourEntry};
 pub use qdisc::{Netem, Parent, Qdisc, QdiscEntry, Tbf, delete_root_qdisc};

@@ -15,8 +15,8 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     BridgeStpState, InfoBridge, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoNetkit, InfoVeth,
-    InfoVxlan, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage, MacVlanMode,
-    NetkitMode,
+    InfoVxlan, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage, LinkVfInfo,
+    MacVlanMode, NetkitMode, VfInfo, VfInfoMac, VfInfoVlan,
 };
 
 use crate::attribute::{attributes, string_of, u32_of};
@@ -273,6 +273,16 @@ impl Vxlan {
     }
 }
 
+/// A virtual function of a card (SR-IOV), as its physical function sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VirtualFunction {
+    pub number: u32,
+    /// The only address that it sends from.
+    pub mac: MacAddress,
+    /// The card tags its frames; 0 for none.
+    pub vlan: u16,
+}
+
 /// Changes to an existing link, all in one request. Nothing is changed that is not named.
 #[derive(Debug, Clone)]
 pub struct LinkChange<'fd> {
@@ -341,6 +351,14 @@ impl<'fd> LinkChange<'fd> {
     /// Label it; shown as `alias` by `ip link`.
     pub fn alias(self, alias: &str) -> Self {
         self.with(LinkAttribute::IfAlias(alias.to_owned()))
+    }
+
+    /// Settings of a card's virtual function, which its own driver cannot change.
+    pub fn function(self, function: VirtualFunction) -> Self {
+        let number = function.number;
+        let mac = VfInfo::Mac(VfInfoMac::new(number, &function.mac.0));
+        let vlan = VfInfo::Vlan(VfInfoVlan::new(number, function.vlan.into(), 0));
+        self.with(LinkAttribute::VfInfoList(vec![LinkVfInfo(vec![mac, vlan])]))
     }
 
     /// Make it a port of the bridge with this index; zero detaches it.

@@ -7,6 +7,7 @@
 pub mod criu;
 #[path = "../../../host/tests/guests/evidence.rs"]
 mod evidence;
+pub mod machine;
 #[path = "../../../host/tests/namespaces/mod.rs"]
 pub mod namespaces;
 pub mod programs;

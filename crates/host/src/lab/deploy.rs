@@ -116,7 +116,6 @@ impl Lab {
         options: &Options<'_>,
         agent: PathBuf,
     ) -> Result<Lab, Error> {
-        let undo = undo(dirs, plan)?;
         let header = journal::Header {
             format: journal::Header::FORMAT.into(),
             lab: plan.lab.clone(),
@@ -149,8 +148,11 @@ impl Lab {
         };
         // The state says whose CPUs are taken, so it is written before the lock is released.
         let written = check_free(dirs, plan)
-            .and_then(|()| lab.save())
-            .and_then(|()| Ok(Journal::write(dirs, &claim, header, undo)?));
+            .and_then(|()| undo(dirs, plan))
+            .and_then(|undo| {
+                lab.save()?;
+                Ok(Journal::write(dirs, &claim, header, undo)?)
+            });
         if let Err(error) = written {
             // Nothing was made. What cannot be removed now is an empty claim for `destroy`.
             Journal::forget(dirs, &plan.lab).ok();
@@ -367,10 +369,7 @@ fn check_free(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
             }
         }
     }
-    taken::check(dirs, plan)?;
-    // Another lab may have had it back, or got it, since the plan was made.
-    links::lent(plan)?;
-    Ok(())
+    taken::check(dirs, plan)
 }
 
 /// How to unmake everything that the plan makes, in that order.
@@ -380,6 +379,9 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     // Before the knobs, of which it has some.
     for interface in links::lent(plan)? {
         undo.push(Undo::Lent { interface });
+    }
+    for card in links::divided(plan)? {
+        undo.push(Undo::Divided { card });
     }
     let groups = groups()?;
     for node in &plan.nodes {

@@ -91,6 +91,7 @@ fn undo_one(
         }
         Undo::Tuning { owner } => revert(dirs, owner),
         Undo::Lent { interface } => take_back(interface, header, dirs, warnings),
+        Undo::Divided { card } => card.unite().map_err(|e| text(&e)),
         Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
         Undo::Mounts { below } => {
             check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))

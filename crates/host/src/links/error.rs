@@ -36,6 +36,13 @@ pub enum Error {
     NoQdisc { link: String, kind: &'static str },
     #[error("link `{link}`: the host has no interface `{interface}`")]
     NoInterface { link: String, interface: String },
+    #[error("link `{link}`: `{interface}` cannot be divided: {reason}")]
+    Undivided {
+        link: String,
+        interface: String,
+        reason: String,
+        hint: &'static str,
+    },
     #[error("interface `{interface}` of the host cannot be moved back: {source}")]
     Return {
         interface: String,
@@ -73,6 +80,7 @@ impl Error {
             Self::NoInterface { .. } => {
                 "`ip link` lists them; another lab may have it, see `latlab inspect`".into()
             }
+            Self::Undivided { hint, .. } => (*hint).into(),
             Self::Return { .. } => "try again, or see `ip link` and `dmesg`".into(),
             Self::NotCopied { .. } => "undo that inside, or move the node without it".into(),
             Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),

@@ -9,12 +9,14 @@
 //! | `vxlan` | a switch and a tunnel end per endpoint, an underlay | an Ethernet over UDP |
 //! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
 //! | `phys` | interfaces of the host come and go; a macvtap for a VM | what their cables join |
+//! | `sriov` | virtual functions of cards of the host | what the card and its cable join |
 
 mod bridge;
 mod macvlan;
 mod nat;
 pub(super) mod overlay;
 pub(super) mod phys;
+pub(super) mod sriov;
 mod veth;
 mod vxlan;
 
@@ -36,6 +38,7 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
         Medium::Vxlan(vxlan) => vxlan::make(link, vxlan),
         Medium::Overlay(overlay) => overlay::make(link, overlay),
         Medium::Phys { interfaces } => phys::make(link, interfaces),
+        Medium::Sriov { interfaces, vlan } => sriov::make(link, interfaces, *vlan),
     }
 }
 

@@ -85,7 +85,7 @@ fn has_inside(plan: &Plan, index: usize) -> bool {
     }
     match &link.medium {
         Medium::Veth => {}
-        Medium::Phys { .. } => {
+        Medium::Phys { .. } | Medium::Sriov { .. } => {
             let mut ends = link.endpoints.iter();
             return ends.any(|end| plan.nodes[end.node].kind().is_guest());
         }

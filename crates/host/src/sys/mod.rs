@@ -29,6 +29,7 @@ pub mod sealed;
 pub mod seccomp;
 pub mod shared;
 pub mod spawn;
+pub mod sriov;
 pub mod tap;
 pub mod tcp_repair;
 pub mod tree;

@@ -25,14 +25,21 @@ pub enum LinkKind {
     Overlay,
     /// Interfaces of the host that a cable or a switch joins, moved to the nodes.
     Phys,
+    /// Virtual functions of the host's cards (SR-IOV).
+    Sriov,
 }
 
 vocabulary!(LinkKind, {
     "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
-    "overlay" => Overlay, "phys" => Phys,
+    "overlay" => Overlay, "phys" => Phys, "sriov" => Sriov,
 });
 
 impl LinkKind {
+    /// Whether its ends are on cards of the host, which a lab names.
+    pub const fn is_hardware(self) -> bool {
+        matches!(self, LinkKind::Phys | LinkKind::Sriov)
+    }
+
     /// Programs that must be installed for a link.
     pub(crate) const fn programs(self) -> &'static [&'static str] {
         match self {
@@ -53,7 +60,7 @@ impl LinkKind {
             (LinkKind::Overlay, Carrier::Local) => &[Facts::VETH, Facts::BPF, Facts::TAP],
             (LinkKind::Overlay, _) => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
             // The interface is there, and moving it needs no more than the nodes' namespaces.
-            (LinkKind::Phys, _) => &[],
+            (LinkKind::Phys | LinkKind::Sriov, _) => &[],
         }
     }
 }

@@ -50,12 +50,9 @@ impl Plan {
         self.nodes.iter().find(|n| n.name == name)
     }
 
-    /// The interfaces of the host that its nodes get.
+    /// The interfaces of the host that its nodes get, or functions of them.
     pub fn lent_interfaces(&self) -> impl Iterator<Item = &str> {
-        let lent = self.links.iter().flat_map(|link| match &link.medium {
-            Medium::Phys { interfaces } => interfaces.as_slice(),
-            _ => &[],
-        });
+        let lent = self.links.iter().flat_map(|link| link.medium.interfaces());
         lent.map(String::as_str)
     }
 

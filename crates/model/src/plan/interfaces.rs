@@ -36,14 +36,18 @@ fn check_parent(link: &Link, facts: &Facts, errors: &mut Diagnostics) {
     errors.add(parent.at, message, hint);
 }
 
-/// Interfaces that nodes get: the host does without them meanwhile.
+/// Interfaces that nodes get, whole or functions of them.
 fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     let mut seen: HashMap<&str, &Endpoint> = HashMap::new();
-    let links = lab.links.iter().filter(|l| l.kind.value == LinkKind::Phys);
-    for link in links {
+    let mut functions: HashMap<&str, u32> = HashMap::new();
+    for link in lab.links.iter().filter(|l| l.kind.value.is_hardware()) {
+        let is_whole = link.kind.value == LinkKind::Phys;
         for (end, interface) in link.endpoints.iter().zip(&link.interfaces) {
             check_end(lab, link, end, errors);
-            if let Some(other) = seen.insert(interface, end) {
+            let other = seen.insert(interface, end);
+            if let Some(other) =
+                other.filter(|_| is_whole || !functions.contains_key(interface.as_str()))
+            {
                 let ends = [other, end].map(|e| format!("`{}:{}`", *e.node, *e.interface));
                 let message = format!("`{}` is given to {}", shown(interface), ends.join(" and "));
                 errors.add(
@@ -52,7 +56,14 @@ fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
                     "name each interface of the host once",
                 );
             }
-            check_free(link, interface, facts, errors);
+            check_there(link, interface, facts, errors);
+            if is_whole {
+                check_free(link, interface, facts, errors);
+            } else {
+                let wanted = functions.entry(interface).or_default();
+                *wanted += 1;
+                check_functions(link, interface, *wanted, facts, errors);
+            }
         }
     }
 }
@@ -68,22 +79,55 @@ fn check_end(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
     }
 }
 
-/// Refuses what is not there, and what something uses: it may be the way in to the machine.
-fn check_free(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &mut Diagnostics) {
+fn check_there(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &mut Diagnostics) {
+    if facts.interfaces.contains(&interface.value) {
+        return;
+    }
     let (name, named) = (&link.name.value, shown(interface));
-    if !facts.interfaces.contains(&interface.value) {
-        let message = format!("`{named}` of link `{name}` is not an interface of this machine");
-        let all: Vec<&str> = facts.interfaces.iter().map(String::as_str).collect();
-        let free = |n: &&str| !facts.interfaces_in_use.contains_key(*n);
-        let free: Vec<&str> = all.into_iter().filter(free).collect();
-        let hint = match free.as_slice() {
-            [] => "`ip link` lists them; all are in use".to_owned(),
-            free => hint_one_of(interface, free),
-        };
-        errors.add(interface.at, message, hint);
-    } else if let Some(use_) = facts.interfaces_in_use.get(&interface.value) {
+    let message = format!("`{named}` of link `{name}` is not an interface of this machine");
+    let is_whole = link.kind.value == LinkKind::Phys;
+    let all = facts.interfaces.iter().map(String::as_str);
+    let all: Vec<&str> = all
+        .filter(|n| !(is_whole && facts.interfaces_in_use.contains_key(*n)))
+        .collect();
+    let hint = match all.as_slice() {
+        [] => "`ip link` lists them; all are in use".to_owned(),
+        all => hint_one_of(interface, all),
+    };
+    errors.add(interface.at, message, hint);
+}
+
+/// Refuses what something uses: it may be the way in to the machine.
+fn check_free(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &mut Diagnostics) {
+    if let Some(use_) = facts.interfaces_in_use.get(&interface.value) {
+        let (name, named) = (&link.name.value, shown(interface));
         let message = format!("the host uses `{named}` of link `{name}`: {use_}");
         let hint = "a node that gets it takes it from the host; choose one that nothing uses";
+        errors.add(interface.at, message, hint);
+    }
+}
+
+/// Refuses a card that has fewer virtual functions than the lab wants of it.
+fn check_functions(
+    link: &Link,
+    interface: &Spanned<String>,
+    wanted: u32,
+    facts: &Facts,
+    errors: &mut Diagnostics,
+) {
+    let mut nics = facts.machine.nics.iter();
+    let Some(nic) = nics.find(|nic| nic.name == interface.value) else {
+        return;
+    };
+    if wanted == nic.sriov_vfs + 1 {
+        let (name, named) = (&link.name.value, shown(interface));
+        let message = match nic.sriov_vfs {
+            0 => format!("`{named}` of link `{name}` has no virtual functions (SR-IOV)"),
+            some => format!(
+                "the lab wants more virtual functions of `{named}` (link `{name}`) than it has: {some}"
+            ),
+        };
+        let hint = "use another card, or `type: macvlan` with `parent:`";
         errors.add(interface.at, message, hint);
     }
 }

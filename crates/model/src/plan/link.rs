@@ -46,6 +46,13 @@ pub enum Medium {
         /// Interfaces of the host, one for each endpoint.
         interfaces: Vec<String>,
     },
+    /// Virtual functions of the host's cards.
+    Sriov {
+        /// The physical function of each endpoint.
+        interfaces: Vec<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vlan: Option<u16>,
+    },
 }
 
 /// The router of a `nat` link. Endpoint 0 is outside, the others are inside.
@@ -109,6 +116,15 @@ impl Medium {
             Medium::Vxlan(_) => LinkKind::Vxlan,
             Medium::Overlay(_) => LinkKind::Overlay,
             Medium::Phys { .. } => LinkKind::Phys,
+            Medium::Sriov { .. } => LinkKind::Sriov,
+        }
+    }
+
+    /// The interfaces of the host that its ends are on, in their order.
+    pub fn interfaces(&self) -> &[String] {
+        match self {
+            Medium::Phys { interfaces } | Medium::Sriov { interfaces, .. } => interfaces,
+            _ => &[],
         }
     }
 
@@ -146,7 +162,11 @@ impl Medium {
                 })
             }
             LinkKind::Phys => Medium::Phys {
-                interfaces: link.interfaces.iter().map(|i| i.value.clone()).collect(),
+                interfaces: link.interfaces(),
+            },
+            LinkKind::Sriov => Medium::Sriov {
+                interfaces: link.interfaces(),
+                vlan: link.vlan.map(|vlan| vlan.value),
             },
         }
     }
@@ -168,8 +188,15 @@ impl LinkPlan {
         if let Medium::Overlay(overlay) = &self.medium {
             facts.push(format!("carrier {}", overlay.carrier.word()));
         }
-        if let Medium::Phys { interfaces } = &self.medium {
+        let interfaces = self.medium.interfaces();
+        if !interfaces.is_empty() {
             facts.push(format!("over {}", interfaces.join(", ")));
+        }
+        if let Medium::Sriov {
+            vlan: Some(vlan), ..
+        } = &self.medium
+        {
+            facts.push(format!("VLAN {vlan}"));
         }
         let first = self
             .endpoints

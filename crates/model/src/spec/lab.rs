@@ -279,7 +279,7 @@ const BRIDGE_PORTS: usize = 1023;
 fn check_shape(link: &Link, errors: &mut Diagnostics) {
     let (name, kind, ends) = (shown(&link.name), link.kind.value, link.written_ends);
     // A link with no end at all lacks its `endpoints`, which was noted; unless they are `[]`.
-    let few = (ends == 1 && kind != LinkKind::Phys) || (ends == 0 && link.has_endpoints);
+    let few = (ends == 1 && !kind.is_hardware()) || (ends == 0 && link.has_endpoints);
     if few {
         let (message, hint) = match ends {
             0 => (
@@ -329,24 +329,28 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         "cable",
         LinkKind::Overlay,
     );
-    only(
-        link.interfaces.first().map(|s| s.at),
-        "interfaces",
-        LinkKind::Phys,
-    );
+    only(link.vlan.as_ref().map(|s| s.at), "vlan", LinkKind::Sriov);
+    if !kind.is_hardware() {
+        only(
+            link.interfaces.first().map(|s| s.at),
+            "interfaces",
+            LinkKind::Phys,
+        );
+    }
     check_interfaces(link, errors);
     check_subnets(link, errors);
     check_numbers(link, errors);
 }
 
-/// A phys has an interface of the host for each end.
+/// Each end is on an interface of the host.
 fn check_interfaces(link: &Link, errors: &mut Diagnostics) {
     let (name, ends, named) = (shown(&link.name), link.written_ends, link.interfaces.len());
-    if link.kind.value != LinkKind::Phys || named == ends {
+    let kind = link.kind.value;
+    if !kind.is_hardware() || named == ends {
         return;
     }
     let message = match named {
-        0 => format!("link `{name}`, of type phys, lacks `interfaces`"),
+        0 => format!("link `{name}`, of type {kind}, lacks `interfaces`"),
         _ => format!("link `{name}` has {ends} ends, and `interfaces` names {named} of the host"),
     };
     let at = link.interfaces.first().map_or(link.kind.at, |i| i.at);
@@ -356,6 +360,13 @@ fn check_interfaces(link: &Link, errors: &mut Diagnostics) {
 
 fn check_numbers(link: &Link, errors: &mut Diagnostics) {
     let (name, kind) = (shown(&link.name), link.kind.value);
+    if let Some(vlan) = link.vlan.filter(|v| !(1..=4094).contains(&v.value)) {
+        let message = format!(
+            "vlan {} of link `{name}` is not between 1 and 4094",
+            vlan.value
+        );
+        errors.add(vlan.at, message, "without `vlan:` frames have no tag");
+    }
     if let Some(vni) = link.vni.as_ref().filter(|v| v.value >= 1 << 24) {
         let message = format!("vni {} of link `{name}` does not fit 24 bits", vni.value);
         errors.add(vni.at, message, "use a number below 16777216");

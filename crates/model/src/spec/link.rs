@@ -151,13 +151,19 @@ pub struct Link {
     pub carrier: Option<Spanned<Carrier>>,
     /// `cable:` what joins processes and containers to an overlay.
     pub cable: Option<Spanned<Cable>>,
-    /// `interfaces:` of the host, one for each end of a phys, in their order.
+    /// `interfaces:` of the host, one for each end of a phys or sriov, in their order.
     pub interfaces: Vec<Spanned<String>>,
+    /// `vlan:` of a sriov, whose frames the card tags.
+    pub vlan: Option<Spanned<u16>>,
 }
 
 impl Link {
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
+    }
+
+    pub fn interfaces(&self) -> Vec<String> {
+        self.interfaces.iter().map(|i| i.value.clone()).collect()
     }
 
     /// The cable that joins processes and containers, if it is an overlay.
@@ -209,6 +215,7 @@ impl Link {
             carrier: o.get("carrier", errors),
             cable: o.get("cable", errors),
             interfaces: o.list("interfaces", errors),
+            vlan: o.get("vlan", errors),
         };
         o.finish(errors);
         link

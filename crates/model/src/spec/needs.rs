@@ -111,7 +111,7 @@ impl Lab {
         }
         let mut ends = link.endpoints.iter();
         let guest = ends.find(|end| self.is_guest(&end.node));
-        if let Some(end) = guest.filter(|_| matches!(kind, LinkKind::Macvlan | LinkKind::Phys)) {
+        if let Some(end) = guest.filter(|_| kind == LinkKind::Macvlan || kind.is_hardware()) {
             let why = format!("link `{name}` joins a vm to a {kind}");
             let otherwise = "use another `type`, or another kind of node";
             needs.push(Need::must(Facts::MACVTAP, end.node.at, &why, otherwise));

@@ -49,22 +49,31 @@ pub(super) fn make(link: &LinkBuilder<'_>, interfaces: &[String]) -> Result<Vec<
     let mut root = Handle::open_in(link.network.root.as_fd()).map_err(link.refused())?;
     let mut taps = Vec::new();
     for (end, name) in link.ends().zip(interfaces) {
-        let end = link.end(end);
         let index = root.link_index(name).map_err(link.refused())?;
-        if end.is_vm() {
-            taps.push(below_vm(link, &mut root, index, &end)?);
-            continue;
-        }
-        let home = link.network.open_node(end.node)?;
-        // One request: there is no moment at which it is in the node and nothing says whose it is.
-        let change = LinkChange::rename(index, &end.interface.name)
-            .netns(home.as_fd())
-            .alias(&link.network.alias)
-            .mac(MacAddress(end.interface.mac.0))
-            .mtu(end.interface.mtu);
-        root.apply(&change.request()).map_err(link.refused())?;
+        taps.extend(give(link, &mut root, index, &link.end(end))?);
     }
     Ok(taps)
+}
+
+/// Moves the interface with this index to the node of an end.
+pub(super) fn give(
+    link: &LinkBuilder<'_>,
+    root: &mut Handle,
+    index: u32,
+    end: &End<'_>,
+) -> Result<Option<VmEnd>, Error> {
+    if end.is_vm() {
+        return below_vm(link, root, index, end).map(Some);
+    }
+    let home = link.network.open_node(end.node)?;
+    // One request: there is no moment at which it is in the node and nothing says whose it is.
+    let change = LinkChange::rename(index, &end.interface.name)
+        .netns(home.as_fd())
+        .alias(&link.network.alias)
+        .mac(MacAddress(end.interface.mac.0))
+        .mtu(end.interface.mtu);
+    let given = root.apply(&change.request());
+    given.map(|()| None).map_err(link.refused())
 }
 
 /// Moves an interface into the link, with a macvtap on it that has all its frames.

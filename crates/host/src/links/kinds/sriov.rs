@@ -1,0 +1,193 @@
+//! `sriov`: every end is a virtual function of a card of the host. The card, or a switch outside, joins them.
+//!
+//! A card has either no functions when a lab comes, or the lab is refused: their number cannot be changed while there are some.
+//! So the way back is one write: all functions vanish, wherever their interfaces are and whatever became of them.
+//!
+//! A function's address and VLAN are set at the physical function, where its user cannot change them. Drivers of functions
+//! read the address when they are bound, so they are bound again afterwards.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use latlab_model::plan::{LinkPlan, Medium, Plan};
+use latlab_netlink::{Handle, LinkChange, MacAddress, VirtualFunction};
+use serde::{Deserialize, Serialize};
+
+use super::phys;
+use crate::links::builder::{End, LinkBuilder};
+use crate::links::error::Error;
+use crate::links::vm_end::VmEnd;
+use crate::sys::sriov::Device;
+
+/// How long a driver may take to make an interface of a function.
+const INTERFACE_TIMEOUT: Duration = Duration::from_secs(20);
+const INTERFACE_RETRY: Duration = Duration::from_millis(10);
+
+/// A card that is divided for a lab.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Divided {
+    pub interface: String,
+    /// Its device on the bus, such as `0000:03:00.0`.
+    pub device: String,
+    /// Whether its interface was up before.
+    pub up: bool,
+}
+
+pub(super) fn make(
+    link: &LinkBuilder<'_>,
+    interfaces: &[String],
+    vlan: Option<u16>,
+) -> Result<Vec<VmEnd>, Error> {
+    let mut root = Handle::open_in(link.network.root.as_fd()).map_err(link.refused())?;
+    let mut taps = Vec::new();
+    for (end, interface) in link.ends().zip(interfaces) {
+        let end = link.end(end);
+        let card = card(&link.plan().name, interface)?;
+        if card.functions() == 0 {
+            let count = wanted(link.plan, interface);
+            card.set_functions(count).map_err(link.failed())?;
+            // Its functions get no frames while it is down.
+            let up = LinkChange::of(interface).up(true);
+            root.apply(&up.request()).map_err(link.refused())?;
+        }
+        let number = number(link, &end, interface);
+        let settings = VirtualFunction {
+            number,
+            mac: MacAddress(end.interface.mac.0),
+            vlan: vlan.unwrap_or(0),
+        };
+        let change = LinkChange::of(interface).function(settings);
+        root.apply(&change.request()).map_err(link.refused())?;
+        let function = card.function(number).map_err(link.failed())?;
+        let index = bound(link, &mut root, interface, &function)?;
+        taps.extend(phys::give(link, &mut root, index, &end)?);
+    }
+    Ok(taps)
+}
+
+/// Binds a function to its driver again and waits for its interface: the index.
+fn bound(
+    link: &LinkBuilder<'_>,
+    root: &mut Handle,
+    interface: &str,
+    function: &Device,
+) -> Result<u32, Error> {
+    let deadline = Instant::now() + INTERFACE_TIMEOUT;
+    let mut is_bound = false;
+    loop {
+        is_bound = is_bound || function.bind_again().map_err(link.failed())?;
+        // Its name may change between the two questions.
+        let name = function.interface().filter(|_| is_bound);
+        let found = name.map(|name| root.link(&name)).transpose();
+        if let Some(found) = found.map_err(link.refused())?.flatten() {
+            return Ok(found.index);
+        }
+        if Instant::now() >= deadline {
+            let reason = match is_bound {
+                true => "its driver makes no interface",
+                false => "it has no driver",
+            };
+            return Err(Error::Undivided {
+                link: link.plan().name.clone(),
+                interface: interface.to_owned(),
+                reason: format!("function {}: {reason}", function.address),
+                hint: "load the driver of its virtual functions, for example `modprobe igbvf`",
+            });
+        }
+        std::thread::sleep(INTERFACE_RETRY);
+    }
+}
+
+/// The cards that a plan divides, as they are now. Fails for one that cannot be divided so.
+pub(crate) fn divided(plan: &Plan) -> Result<Vec<Divided>, Error> {
+    let mut divided: Vec<Divided> = Vec::new();
+    for link in &plan.links {
+        for interface in functions_of(link) {
+            if divided.iter().any(|known| known.interface == *interface) {
+                continue;
+            }
+            let card = card(&link.name, interface)?;
+            let refused = |reason, hint| Error::Undivided {
+                link: link.name.clone(),
+                interface: interface.clone(),
+                reason,
+                hint,
+            };
+            let (most, wanted) = (card.max_functions(), wanted(plan, interface));
+            if wanted > most {
+                let reason =
+                    format!("it can have {most} virtual functions, and the lab wants {wanted}");
+                let hint = "use another card, or enable SR-IOV in the firmware";
+                return Err(refused(reason, hint));
+            }
+            let there = card.functions();
+            if there > 0 {
+                let reason = format!("it is divided already ({there})");
+                let hint = "they may be others'; if not, write 0 to its sriov_numvfs in sysfs";
+                return Err(refused(reason, hint));
+            }
+            let named = |source| Error::Netlink {
+                link: link.name.clone(),
+                source,
+            };
+            let found = Handle::open().and_then(|mut handle| handle.link(interface));
+            divided.push(Divided {
+                interface: interface.clone(),
+                device: card.address,
+                up: found.map_err(named)?.is_some_and(|found| found.up),
+            });
+        }
+    }
+    Ok(divided)
+}
+
+impl Divided {
+    /// Removes the functions, with the interfaces that they are; the card is as it was.
+    pub(crate) fn unite(&self) -> Result<(), Error> {
+        let card = Device {
+            address: self.device.clone(),
+        };
+        // Unplugged, or not divided yet, or the host was booted since.
+        if card.functions() == 0 {
+            return Ok(());
+        }
+        if !self.up {
+            let down = LinkChange::of(&self.interface).up(false);
+            let downed = Handle::open().and_then(|mut handle| handle.apply(&down.request()));
+            downed.map_err(|source| Error::Return {
+                interface: self.interface.clone(),
+                source,
+            })?;
+        }
+        Ok(card.set_functions(0)?)
+    }
+}
+
+fn card(link: &str, interface: &str) -> Result<Device, Error> {
+    Device::of_interface(interface).ok_or_else(|| Error::Undivided {
+        link: link.to_owned(),
+        interface: interface.to_owned(),
+        reason: "there is no device of the PCI bus behind it".into(),
+        hint: "`latlab doctor` lists the network cards",
+    })
+}
+
+fn functions_of(link: &LinkPlan) -> &[String] {
+    match &link.medium {
+        Medium::Sriov { interfaces, .. } => interfaces,
+        _ => &[],
+    }
+}
+
+/// How many functions of a card a plan wants.
+fn wanted(plan: &Plan, interface: &str) -> u32 {
+    let all = plan.links.iter().flat_map(functions_of);
+    all.filter(|name| *name == interface).count() as u32
+}
+
+/// Which function of its card an end has: they are counted over all links.
+fn number(link: &LinkBuilder<'_>, end: &End<'_>, interface: &str) -> u32 {
+    let before = link.plan.links[..link.index].iter().flat_map(functions_of);
+    let own = functions_of(link.plan())[..end.number].iter();
+    before.chain(own).filter(|name| *name == interface).count() as u32
+}

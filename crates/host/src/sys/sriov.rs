@@ -1,0 +1,78 @@
+//! Cards that divide themselves into virtual functions (kernel, Documentation/PCI/pci-iov-howto.rst), in sysfs.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::Error;
+
+/// A device of the PCI bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Such as `0000:03:00.0`.
+    pub address: String,
+}
+
+impl Device {
+    /// The device behind an interface of this network namespace; `None` behind a virtual one, and on other buses.
+    pub fn of_interface(name: &str) -> Option<Device> {
+        let device = fs::canonicalize(format!("/sys/class/net/{name}/device")).ok()?;
+        let address = device.file_name()?.to_str()?.to_owned();
+        let device = Device { address };
+        device.directory().exists().then_some(device)
+    }
+
+    fn directory(&self) -> PathBuf {
+        PathBuf::from("/sys/bus/pci/devices").join(&self.address)
+    }
+
+    /// How many virtual functions it can have; 0 without SR-IOV.
+    pub fn max_functions(&self) -> u32 {
+        self.number("sriov_totalvfs")
+    }
+
+    pub fn functions(&self) -> u32 {
+        self.number("sriov_numvfs")
+    }
+
+    fn number(&self, file: &str) -> u32 {
+        let text = fs::read_to_string(self.directory().join(file));
+        text.ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Makes this many virtual functions, where there are none, or removes all of them: 0.
+    pub fn set_functions(&self, count: u32) -> Result<(), Error> {
+        let file = self.directory().join("sriov_numvfs");
+        fs::write(&file, count.to_string()).map_err(Error::of("write", file.display()))
+    }
+
+    /// One of its virtual functions, from 0.
+    pub fn function(&self, number: u32) -> Result<Device, Error> {
+        let link = self.directory().join(format!("virtfn{number}"));
+        let device = fs::canonicalize(&link).map_err(Error::of("find", link.display()))?;
+        let address = device.file_name().unwrap_or_default();
+        Ok(Device {
+            address: address.to_string_lossy().into_owned(),
+        })
+    }
+
+    /// Has its driver let it go and take it again: some read a function's address then only. False without a driver.
+    pub fn bind_again(&self) -> Result<bool, Error> {
+        let driver = match fs::canonicalize(self.directory().join("driver")) {
+            Ok(driver) => driver,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Error::of("find the driver of", &self.address)(error)),
+        };
+        for file in ["unbind", "bind"] {
+            let file = driver.join(file);
+            fs::write(&file, &self.address).map_err(Error::of("write", file.display()))?;
+        }
+        Ok(true)
+    }
+
+    /// Its interface, while it has one in this network namespace.
+    pub fn interface(&self) -> Option<String> {
+        let mut interfaces = fs::read_dir(self.directory().join("net")).ok()?;
+        interfaces.next()?.ok()?.file_name().into_string().ok()
+    }
+}
