@@ -35,7 +35,7 @@ pub enum Error {
     /// On version 2 a group with processes of its own hands nothing on to groups below it.
     #[error("processes {pids:?} run in {} itself, so no group below it can have limits", path.display())]
     Occupied { path: PathBuf, pids: Vec<u32> },
-    #[error("{} still holds processes {pids:?} after {waited_ms} ms", path.display())]
+    #[error("{} {} after {waited_ms} ms", path.display(), held(pids))]
     Populated {
         path: PathBuf,
         pids: Vec<u32>,
@@ -51,5 +51,13 @@ impl Error {
             path,
             source,
         }
+    }
+}
+
+/// The reason why a group cannot be removed. A process that the kernel takes apart is not listed, and counts.
+fn held(pids: &[u32]) -> String {
+    match pids {
+        [] => "still holds a process that ends".into(),
+        pids => format!("still holds processes {pids:?}"),
     }
 }
