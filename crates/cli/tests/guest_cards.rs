@@ -154,7 +154,7 @@ fn virtual_functions(bench: &Bench, path: &str) {
     machine.sh("echo 0 > /sys/class/net/eth0/device/sriov_numvfs");
 
     let kills = std::env::var("LATLAB_TEST_KILLS").ok();
-    let kills: u32 = kills.and_then(|number| number.parse().ok()).unwrap_or(3);
+    let kills: u32 = kills.and_then(|number| number.parse().ok()).unwrap_or(1);
     for kill in 0..kills {
         let moment = f64::from(kill + 1) * 8.0 / f64::from(kills + 1);
         machine.sh(&format!(

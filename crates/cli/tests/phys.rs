@@ -73,6 +73,31 @@ fn a_measurement_goes_over_them() {
     });
 }
 
+/// A device under test, behind an interface of the host.
+const DEVICE: &str = "name: device\nlab:\n  name: NAME\n  topology:\n    nodes: {client: {kind: native}, device: {kind: native}, \
+                      server: {kind: native}}\n    links:\n      \
+                      - {type: phys, endpoints: [\"client:eth0\", \"device:eth0\"], interfaces: [nic0, nic1]}\n      \
+                      - {endpoints: [\"device:eth1\", \"server:eth0\"]}\nmeasurements:\n  \
+                      - {name: bridge, probe: forward, device: bridge, from: client, through: device, to: server, \
+                      rate: 2000, duration: 200ms}\nreplicates: 1\n";
+
+#[test]
+fn packets_are_timed_by_taps_and_explained() {
+    enter("packets_are_timed_by_taps_and_explained", |bench| {
+        pair(bench);
+        let study = bench.file("device", DEVICE);
+        let runs = bench.root().join("runs").display().to_string();
+        let said = bench.latlab(&["run", &study, "--runs", &runs]).good();
+        assert!(said.out.contains("bridge"), "{said:#?}");
+        let run = std::fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+        let said = bench
+            .latlab(&["explain", run.path().to_str().unwrap()])
+            .good();
+        assert!(said.out.contains("µs"), "{said:#?}");
+        bench.assert_clean();
+    });
+}
+
 #[test]
 fn a_vm_has_all_frames_of_an_interface() {
     if !whole() {
