@@ -11,7 +11,7 @@ use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
 use crate::journal::{self, Journal, Undo};
 use crate::links::{self, Lent};
-use crate::sys::{loop_device, mount, process, tree};
+use crate::sys::{loop_device, mount, proc, process, tree};
 use crate::tuning::{self, Root};
 
 /// How long processes may take to end by themselves.
@@ -91,7 +91,10 @@ fn undo_one(
         }
         Undo::Tuning { owner } => revert(dirs, owner),
         Undo::Lent { interface } => take_back(interface, header, dirs, warnings),
-        Undo::Divided { card } => card.unite().map_err(|e| text(&e)),
+        Undo::Divided { card } => {
+            let boot = proc::boot_id().map_err(|e| text(&e))?;
+            card.unite(boot == header.boot_id).map_err(|e| text(&e))
+        }
         Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
         Undo::Mounts { below } => {
             check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))

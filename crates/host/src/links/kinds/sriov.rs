@@ -142,24 +142,28 @@ pub(crate) fn divided(plan: &Plan) -> Result<Vec<Divided>, Error> {
 }
 
 impl Divided {
-    /// Removes the functions, with the interfaces that they are; the card is as it was.
-    pub(crate) fn unite(&self) -> Result<(), Error> {
+    /// Removes the functions, with the interfaces that they are; the card is as it was. Nothing is left of them, and its
+    /// state is others', where the host was booted since.
+    pub(crate) fn unite(&self, is_same_boot: bool) -> Result<(), Error> {
         let card = Device {
             address: self.device.clone(),
         };
-        // Unplugged, or not divided yet, or the host was booted since.
-        if card.functions() == 0 {
+        // First, because the functions' driver waits for a card that is down.
+        if card.functions() > 0 {
+            card.set_functions(0)?;
+        }
+        if self.up || !is_same_boot {
             return Ok(());
         }
-        if !self.up {
-            let down = LinkChange::of(&self.interface).up(false);
-            let downed = Handle::open().and_then(|mut handle| handle.apply(&down.request()));
-            downed.map_err(|source| Error::Return {
+        let down = LinkChange::of(&self.interface).up(false);
+        let downed = Handle::open().and_then(|mut handle| handle.apply(&down.request()));
+        match downed {
+            Err(source) if !source.is_not_found() => Err(Error::Return {
                 interface: self.interface.clone(),
                 source,
-            })?;
+            }),
+            _ => Ok(()),
         }
-        Ok(card.set_functions(0)?)
     }
 }
 
