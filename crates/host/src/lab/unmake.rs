@@ -10,7 +10,7 @@ use super::error::Error;
 use crate::cgroup::NodeCgroup;
 use crate::dirs::Dirs;
 use crate::journal::{self, Journal, Undo};
-use crate::links::{self, Lent};
+use crate::links;
 use crate::sys::{loop_device, mount, proc, process, tree};
 use crate::tuning::{self, Root};
 
@@ -56,22 +56,6 @@ fn thaw(journal: &Journal) {
     }
 }
 
-fn take_back(
-    lent: &Lent,
-    header: &journal::Header,
-    dirs: &Dirs,
-    warnings: &mut Vec<String>,
-) -> Result<(), String> {
-    let taken = lent.take_back(&dirs.namespaces(&header.lab), &header.id);
-    if !taken.map_err(|e| e.to_string())? {
-        let (name, node) = (&lent.name, &lent.node);
-        warnings.push(format!(
-            "interface `{name}` of the host, which node `{node}` had, is gone"
-        ));
-    }
-    Ok(())
-}
-
 fn undo_one(
     undo: &Undo,
     header: &journal::Header,
@@ -90,11 +74,19 @@ fn undo_one(
                 .map_err(|e| text(&e))
         }
         Undo::Tuning { owner } => revert(dirs, owner),
-        Undo::Lent { interface } => take_back(interface, header, dirs, warnings),
-        Undo::Divided { card } => {
-            let boot = proc::boot_id().map_err(|e| text(&e))?;
-            card.unite(boot == header.boot_id).map_err(|e| text(&e))
+        // Cards are then as the host's boot left them.
+        Undo::Lent { .. } | Undo::Divided { .. } if was_booted_since(header) => Ok(()),
+        Undo::Lent { interface } => {
+            let taken = interface.take_back(&dirs.namespaces(&header.lab), &header.id);
+            if !taken.map_err(|e| text(&e))? {
+                let (name, node) = (&interface.name, &interface.node);
+                warnings.push(format!(
+                    "interface `{name}` of the host, which node `{node}` had, is gone"
+                ));
+            }
+            Ok(())
         }
+        Undo::Divided { card } => card.unite().map_err(|e| text(&e)),
         Undo::Interface { name } => remove_interface(name, &header.id).map_err(|e| text(&e)),
         Undo::Mounts { below } => {
             check_ours(below, dirs).and_then(|()| mount::unmount_below(below).map_err(|e| text(&e)))
@@ -104,6 +96,10 @@ fn undo_one(
             remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
         }),
     }
+}
+
+fn was_booted_since(header: &journal::Header) -> bool {
+    proc::boot_id().is_ok_and(|boot| boot != header.boot_id)
 }
 
 /// Removes the storage of a lab. Its loop devices let their images go when the last mount is gone, which was left to

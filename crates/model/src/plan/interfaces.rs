@@ -72,8 +72,8 @@ fn check_end(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
     let mut hosts = lab.nodes.iter().filter(|node| node.kind.is_host());
     if hosts.any(|node| node.name.value == *end.node) {
         let message = format!(
-            "link `{}`, of type phys, ends at `{}`: the host has its interfaces already",
-            *link.name, *end.node
+            "link `{}`, of type {}, ends at `{}`: the host has its interfaces already",
+            *link.name, link.kind.value, *end.node
         );
         errors.add(end.node.at, message, "use another kind of node");
     }

@@ -184,7 +184,7 @@ impl Lent {
     fn mended(&self, label: &str) -> Result<bool, Error> {
         let mut here = Handle::open().map_err(self.stays())?;
         let links = here.links().map_err(self.stays())?;
-        // An interface with its own name and no label has not left, came back before, or was booted.
+        // An interface with its own name and no label has not left, or came back before.
         let is_back = |link: &Link| link.name == self.name && !has_label(link, label);
         let is_same = |link: &&Link| self.is(link, label) || self.device.is_none() && is_back(link);
         match links.iter().find(is_same) {

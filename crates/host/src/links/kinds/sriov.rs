@@ -142,9 +142,8 @@ pub(crate) fn divided(plan: &Plan) -> Result<Vec<Divided>, Error> {
 }
 
 impl Divided {
-    /// Removes the functions, with the interfaces that they are; the card is as it was. Nothing is left of them, and its
-    /// state is others', where the host was booted since.
-    pub(crate) fn unite(&self, is_same_boot: bool) -> Result<(), Error> {
+    /// Removes the functions, with the interfaces that they are; the card is as it was.
+    pub(crate) fn unite(&self) -> Result<(), Error> {
         let card = Device {
             address: self.device.clone(),
         };
@@ -152,7 +151,7 @@ impl Divided {
         if card.functions() > 0 {
             card.set_functions(0)?;
         }
-        if self.up || !is_same_boot {
+        if self.up {
             return Ok(());
         }
         let down = LinkChange::of(&self.interface).up(false);
