@@ -35,10 +35,17 @@ pub enum Error {
     /// On version 2 a group with processes of its own hands nothing on to groups below it.
     #[error("processes {pids:?} run in {} itself, so no group below it can have limits", path.display())]
     Occupied { path: PathBuf, pids: Vec<u32> },
-    #[error("{} {} after {waited_ms} ms", path.display(), held(pids))]
+    #[error("{} still holds processes {pids:?} after {waited_ms} ms", path.display())]
     Populated {
         path: PathBuf,
         pids: Vec<u32>,
+        waited_ms: u128,
+    },
+    /// The kernel lists no process, and has not yet taken the last thread of one apart.
+    #[error("{} still holds a process that ends, after {waited_ms} ms{}", path.display(), which(threads))]
+    Ending {
+        path: PathBuf,
+        threads: Vec<String>,
         waited_ms: u128,
     },
 }
@@ -54,10 +61,9 @@ impl Error {
     }
 }
 
-/// The reason why a group cannot be removed. A process that the kernel takes apart is not listed, and counts.
-fn held(pids: &[u32]) -> String {
-    match pids {
-        [] => "still holds a process that ends".into(),
-        pids => format!("still holds processes {pids:?}"),
+fn which(threads: &[String]) -> String {
+    match threads {
+        [] => String::new(),
+        threads => format!(": {}", threads.join(", ")),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use latlab_netlink::{Handle, delete};
 
 use super::error::Error;
-use crate::cgroup::NodeCgroup;
+use crate::cgroup::{self, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{self, Journal, Undo};
 use crate::links;
@@ -68,10 +68,15 @@ fn undo_one(
         Undo::Cgroup { dirs } => {
             let group = NodeCgroup::from_dirs(dirs.clone()).map_err(|e| text(&e))?;
             // As a rule all of its processes have ended.
-            group
-                .remove()
-                .or_else(|_| group.kill_all().and_then(|()| group.remove()))
-                .map_err(|e| text(&e))
+            let removed = group.remove().or_else(|error| {
+                group.kill_all()?;
+                match error {
+                    // The last remove waited for the process.
+                    cgroup::Error::Ending { .. } => Err(error),
+                    _ => group.remove(),
+                }
+            });
+            removed.map_err(|e| text(&e))
         }
         Undo::Tuning { owner } => revert(dirs, owner),
         // Cards are then as the host's boot left them.
