@@ -1,4 +1,4 @@
-//! The identity of a guest that began as a copy of another: it was saved before anything told them apart.
+//! The identity of a guest that began as a copy of another one, which was saved before it had an identity or with one.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 
 use crate::kernel_line::Parameters;
 use crate::step::{StepError, step};
-use crate::{cards, image, os};
+use crate::{cards, image, network, os};
 
 const RANDOM: &str = "/dev/urandom";
 
@@ -23,6 +23,17 @@ pub fn take(identity: &Identity) -> Result<(), String> {
     };
     enter().map_err(|error: StepError| error.to_string())?;
     set_macs(&identity.macs).map_err(|error| format!("set hardware addresses: {error}"))
+}
+
+/// Takes the place of the identity that the guest was saved with. Its root stays. Its cards are down afterwards, without
+/// addresses: what they are to have comes with the network's configuration.
+pub fn change(identity: &Identity) -> Result<(), String> {
+    let parameters = Parameters::parse(&identity.parameters)?;
+    renew(&identity.renewal)?;
+    image::name(&parameters).map_err(|error| error.to_string())?;
+    let former: Vec<_> = identity.macs.iter().map(|(from, _)| *from).collect();
+    let changed = network::clear(&former).and_then(|()| set_macs(&identity.macs));
+    changed.map_err(|error| format!("set hardware addresses: {error}"))
 }
 
 /// Takes random numbers and the time of day.
@@ -45,7 +56,7 @@ pub fn renew(renewal: &Renewal) -> Result<(), String> {
     renew().map_err(|error: StepError| error.to_string())
 }
 
-/// QEMU's saved state has the address of the template's card.
+/// QEMU's saved state has the addresses of the cards of the guest that was saved.
 fn set_macs(macs: &[([u8; 6], [u8; 6])]) -> Result<(), latlab_netlink::Error> {
     if macs.is_empty() {
         return Ok(());

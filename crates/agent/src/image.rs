@@ -79,12 +79,7 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
     step(std::env::set_current_dir("/"), || {
         "enter the new root".into()
     })?;
-    step(name_machine(), || format!("write {MACHINE_ID}"))?;
-    if let Some(name) = &parameters.name {
-        step(rustix::system::sethostname(name.as_bytes()), || {
-            format!("set host name {name}")
-        })?;
-    }
+    name(parameters)?;
     for share in &parameters.shares {
         step(fs::create_dir_all(&share.path), || {
             format!("make {}", share.path)
@@ -99,6 +94,17 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
         })?;
     }
     Ok(())
+}
+
+/// Gives the guest its name and a machine id of its own.
+pub fn name(parameters: &Parameters) -> Result<(), StepError> {
+    step(name_machine(), || format!("write {MACHINE_ID}"))?;
+    let Some(name) = &parameters.name else {
+        return Ok(());
+    };
+    step(rustix::system::sethostname(name.as_bytes()), || {
+        format!("set host name {name}")
+    })
 }
 
 fn mount_share(transport: &Transport, share: &Share, target: &str) -> Result<(), StepError> {

@@ -102,6 +102,21 @@ pub fn apply(config: &NetworkConfig) -> Result<(), Error> {
     }
 }
 
+/// Takes all addresses from the interfaces with these hardware addresses, and sets them down. The kernel removes their
+/// routes and neighbours with that.
+pub fn clear(macs: &[[u8; 6]]) -> Result<(), latlab_netlink::Error> {
+    let mut handle = Handle::open()?;
+    let links = handle.links()?.into_iter();
+    let ours = links.filter(|link| link.mac.is_some_and(|mac| macs.contains(&mac.0)));
+    let indices: Vec<u32> = ours.map(|link| link.index).collect();
+    let addresses = handle.addresses()?.into_iter().map(|known| known.address);
+    let theirs = addresses.filter(|address| indices.contains(&address.interface));
+    let mut requests: Vec<_> = theirs.map(|address| address.remove()).collect();
+    let down = indices.iter().map(|index| LinkChange::of_index(*index));
+    requests.extend(down.map(|change| change.up(false).request()));
+    handle.apply_all(&requests)
+}
+
 /// Gives each interface the lab's name and returns their indices. The kernel's own names may be the
 /// lab's names of other interfaces (its eth0 may have to become eth1), so all move out of the way first.
 fn rename(handle: &mut Handle, config: &NetworkConfig) -> Result<Vec<u32>, Error> {

@@ -315,7 +315,7 @@ impl Server {
     fn identify(&mut self, session: u32, identity: &Identity) -> Message {
         let taken = match &self.readiness {
             Readiness::Waiting => identity::take(identity),
-            Readiness::Ready => Err("it has an identity".into()),
+            Readiness::Ready => identity::change(identity),
             Readiness::Unusable(message) => Err(message.clone()),
         };
         match taken {

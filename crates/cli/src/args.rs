@@ -59,6 +59,8 @@ pub enum Verb {
     Snapshot(Snapshot),
     /// Let a node go on where it was saved (needs root).
     Restore(Restore),
+    /// Make VMs of a lab copies of another one that runs (needs root).
+    Clone(Clone),
     /// Move a VM or a container that runs to the hosts of another node (needs root).
     Migrate(Migrate),
     /// Destroy labs, including partially deployed ones; lab files are not needed (needs root).
@@ -249,6 +251,23 @@ pub struct Restore {
     /// Directory that `latlab snapshot` filled.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example: latlab clone cluster first second third
+
+The copies go on with the memory, processes and files of the node, and with their own names, hardware addresses, \
+addresses, machine ids, random numbers and links. What ran of them before ends. The lab has them as VMs with \
+`root: disk` and the same fields as the node; anything else is refused, and then nothing has changed.")]
+pub struct Clone {
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the node, which goes on.
+    pub node: String,
+    /// Names of the nodes that become copies of it.
+    #[arg(required = true)]
+    pub copies: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@
 mod print;
 
 mod args;
+mod clone;
 mod compare;
 mod deploy;
 mod destroy;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Verb::Pause(a) => pause::pause(a),
         Verb::Resume(a) => pause::resume(a),
         Verb::Migrate(a) => migrate::migrate(a),
+        Verb::Clone(a) => clone::clone(a),
         Verb::Snapshot(a) => snapshot::snapshot(a),
         Verb::Restore(a) => snapshot::restore(a),
         Verb::Destroy(a) => destroy::run(a),

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use common::{Bench, enter, guests, signal, tool};
 use latlab_host::sys::mount;
@@ -99,7 +99,9 @@ fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     let open = bench.latlab(&["restore", lab, "v", "--from", "/usr"]);
     open.refused(2, "it is not root's alone", hint);
     let other = bench.latlab(&["restore", lab, "w", "--from", to]);
-    other.refused(2, "it holds node `v`", hint);
+    other.refused(2, "then, `", "the same QEMU");
+    let native = bench.latlab(&["restore", lab, "n", "--from", to]);
+    native.refused(2, "it holds node `v`", hint);
 
     let copy = bench.root().join("copy");
     fs::create_dir(&copy).unwrap();
@@ -143,4 +145,169 @@ fn lives_on(bench: &Bench, lab: &str) {
     signal(row["pid"].as_u64().unwrap() as u32, "KILL");
     let gone = bench.latlab(&["restore", lab, "v", "--from", to]);
     gone.refused(2, "its network cards are gone", "deploy the lab again");
+}
+
+/// Two guests of one shape, one of another, and a node that is their neighbour.
+const COPIES: &str = "name: NAME\ntopology:\n  kinds: {vm: {memory: 128MiB, root: disk, start: clone, image: ROOT}}\n  \
+    nodes: {n: {kind: native}, a: {kind: vm}, b: {kind: vm}, c: {kind: vm, memory: 160MiB}}\n  links:\n    \
+    - {type: bridge, endpoints: [\"n:eth0\", \"a:eth0\", \"b:up0\", \"c:eth0\"]}\n    \
+    - {type: overlay, carrier: local, endpoints: [\"n:eth1\", \"a:eth1\", \"b:up1\"]}\n";
+
+/// The guest's name, hardware addresses, addresses, routes and hosts.
+const IDENTITY: &str = "cat /proc/sys/kernel/hostname /sys/class/net/*/address /etc/hosts; busybox ip -o addr; \
+    busybox ip route";
+
+fn copies(bench: &Bench) -> String {
+    let root = bench.small_root();
+    fs::write(root.join("etc/machine-id"), "0".repeat(32)).unwrap();
+    COPIES.replace("ROOT", root.to_str().unwrap())
+}
+
+fn at(bench: &Bench, lab: &str, node: &str, line: &str) -> String {
+    let said = bench.exec(lab, node, &["sh", "-c", line]).good();
+    said.out.trim().to_owned()
+}
+
+/// The kernel adds link-local addresses some time after a link has carrier.
+fn await_identities(bench: &Bench, lab: &str, of_a: &str, of_b: &str) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    for (node, expected) in [("a", of_a), ("b", of_b)] {
+        while at(bench, lab, node, IDENTITY) != expected && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(at(bench, lab, node, IDENTITY), expected);
+    }
+}
+
+/// Every node reaches every other one on both links.
+fn all_reach_all(bench: &Bench, lab: &str) {
+    for (node, others) in [
+        (
+            "n",
+            ["198.18.0.2", "198.18.0.3", "198.18.1.2", "198.18.1.3"],
+        ),
+        (
+            "a",
+            ["198.18.0.1", "198.18.0.3", "198.18.1.1", "198.18.1.3"],
+        ),
+        (
+            "b",
+            ["198.18.0.1", "198.18.0.2", "198.18.1.1", "198.18.1.2"],
+        ),
+    ] {
+        for other in others {
+            at(
+                bench,
+                lab,
+                node,
+                &format!("ping -c1 -W20 {other} > /dev/null"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_guest_becomes_a_copy_of_another_one() {
+    if !guests() {
+        return;
+    }
+    enter("a_guest_becomes_a_copy_of_another_one", |bench| {
+        let lab = bench.deploy("copied", &copies(bench));
+        all_reach_all(bench, &lab);
+        let own = |node: &str| at(bench, &lab, node, IDENTITY);
+        let (of_a, of_b) = (own("a"), own("b"));
+        at(
+            bench,
+            &lab,
+            "a",
+            "echo one > /tmp/x; sleep 3600 & echo $! > /tmp/pid",
+        );
+        at(bench, &lab, "b", "echo other > /tmp/x");
+        refused_copies(bench, &lab);
+        assert_eq!(
+            at(bench, &lab, "b", "cat /tmp/x"),
+            "other",
+            "a refused copy changed it"
+        );
+
+        let told = bench.latlab(&["clone", &lab, "a", "b"]).good();
+        assert!(
+            told.out.contains("node `b` is a copy of `a`"),
+            "{}",
+            told.out
+        );
+        assert!(told.out.contains("`a` stood still for"), "{}", told.out);
+        let line = "cat /tmp/x; kill -0 $(cat /tmp/pid) && echo lives";
+        assert_eq!(at(bench, &lab, "b", line), "one\nlives");
+        await_identities(bench, &lab, &of_a, &of_b);
+        all_reach_all(bench, &lab);
+        for unlike in ["cat /etc/machine-id", "od -An -tx8 -N16 /dev/urandom"] {
+            let of = |node: &str| at(bench, &lab, node, unlike);
+            assert_ne!(of("a"), of("b"), "{unlike}");
+        }
+
+        // A copy is a guest as any: it is saved, and another one goes on from there.
+        at(bench, &lab, "b", "echo two > /tmp/x");
+        let dir = bench.root().join("snapshot");
+        let dir = dir.to_str().unwrap();
+        bench.latlab(&["snapshot", &lab, "b", "--to", dir]).good();
+        bench.latlab(&["pause", &lab, "a"]).good();
+        bench.latlab(&["restore", &lab, "a", "--from", dir]).good();
+        assert_eq!(at(bench, &lab, "a", "cat /tmp/x"), "two");
+        await_identities(bench, &lab, &of_a, &of_b);
+        all_reach_all(bench, &lab);
+        bench.latlab(&["destroy", &lab]).good();
+        bench.assert_clean();
+    });
+}
+
+/// Nodes that cannot be copied, or that cannot become copies.
+fn refused_copies(bench: &Bench, lab: &str) {
+    let clone = |nodes: &[&str]| bench.latlab(&[&["clone", lab], nodes].concat());
+    let hint = "with the same fields and `root: disk`";
+    clone(&["a", "a"]).refused(2, "named twice", hint);
+    clone(&["a", "b", "b"]).refused(2, "named twice", hint);
+    clone(&["n", "b"]).refused(2, "node `n` to `b`: only VMs can be copied", hint);
+    clone(&["a", "n"]).refused(2, "node `a` to `n`: only VMs can be copied", hint);
+    clone(&["a", "x"]).refused(2, "`x`", "");
+    clone(&["a", "c"]).ended_badly(2, "`128M` then, `160M` now", "");
+}
+
+/// Whenever the latlab that copies is killed: the node goes on as it was, or as a copy with its own name and addresses,
+/// or it has ended and says so.
+#[test]
+fn a_copy_that_is_cut_off_is_finished_or_ended() {
+    if !guests() {
+        return;
+    }
+    enter("a_copy_that_is_cut_off_is_finished_or_ended", |bench| {
+        let text = copies(bench);
+        for delay_ms in [0, 40, 120, 250, 450] {
+            let lab = bench.deploy(&format!("cut{delay_ms}"), &text);
+            let own = |node: &str| at(bench, &lab, node, IDENTITY);
+            let (of_a, of_b) = (own("a"), own("b"));
+            let mut copying = bench.command(&["clone", &lab, "a", "b"]).spawn().unwrap();
+            let note = bench.run_dir().join(&lab).join("paused/.begun-b");
+            while !note.exists() && copying.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(delay_ms));
+            let _ = copying.kill();
+            copying.wait().unwrap();
+            if note.exists() {
+                bench.exec(&lab, "b", &["true"]).refused(2, "`b`", "resume");
+                let resumed = bench.latlab(&["resume", &lab, "b"]);
+                println!("after {delay_ms} ms: {}{}", resumed.out, resumed.err);
+                if resumed.code != 0 {
+                    resumed.refused(2, "node `b` of lab", "deploy it again");
+                    bench.latlab(&["destroy", &lab]).good();
+                    continue;
+                }
+            }
+            await_identities(bench, &lab, &of_a, &of_b);
+            all_reach_all(bench, &lab);
+            bench.latlab(&["destroy", &lab]).good();
+        }
+        bench.assert_clean();
+    });
 }

@@ -43,6 +43,12 @@ pub enum Error {
         what: &'static str,
         can_be_restored: bool,
     },
+    #[error("cannot copy node `{node}` to `{copy}`: {reason}")]
+    NoCopy {
+        node: String,
+        copy: String,
+        reason: &'static str,
+    },
     #[error("node `{0}` is the host itself, which cannot be paused")]
     HostStays(String),
     #[error("another latlab is giving away names and CPUs (waited {} s)", .0.as_secs())]
@@ -163,6 +169,9 @@ impl Error {
             Error::Paused { lab, node } => format!("`latlab resume {lab} {node}` lets it go on"),
             Error::CutOff { lab, node, .. } => {
                 format!("`latlab resume {lab} {node}` lets it go on in one place")
+            }
+            Error::NoCopy { .. } => {
+                "name a VM, and others of the lab with the same fields and `root: disk`".into()
             }
             Error::HostStays(_) => "pause the nodes that it speaks with".into(),
             Error::Busy(_) => "try again; if it stays, look for a hanging latlab with `ps`".into(),

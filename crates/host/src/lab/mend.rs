@@ -44,7 +44,9 @@ impl Lab {
             if begun.act == Act::Move {
                 self.network_follows(index, begun, found)?;
             }
-            let settled = driver.settle(&running, begun.act, found, &dir);
+            let saved = begun.copied.as_deref().unwrap_or(node);
+            let (_, saved) = self.node(saved)?;
+            let settled = driver.settle(&running, begun.act, found, &dir, saved);
             settled.map_err(failed)?;
         }
         let before = self.host_node(node)?;
@@ -79,9 +81,10 @@ impl Lab {
             (Act::Restore, Found::Before) => {
                 format!("node `{node}` goes on as it was; its restore had not begun")
             }
-            (Act::Restore, Found::After(_)) => {
-                format!("node `{node}` goes on where it was saved")
-            }
+            (Act::Restore, Found::After(_)) => match &begun.copied {
+                Some(saved) => format!("node `{node}` goes on as a copy of `{saved}`"),
+                None => format!("node `{node}` goes on where it was saved"),
+            },
         })
     }
 

@@ -77,6 +77,7 @@ impl Lab {
                 to: to.to_owned(),
                 moves,
                 directory: PathBuf::new(),
+                copied: None,
             },
         )?;
         let (moved, trouble) = match plan.kind().is_guest() {

@@ -11,6 +11,7 @@
 //! a removal.
 
 mod cables;
+mod copy;
 mod deploy;
 mod deployed;
 mod destroy;

@@ -24,6 +24,9 @@ pub(super) struct Begun {
     /// The directory of a snapshot.
     #[serde(default)]
     pub directory: PathBuf,
+    /// The node whose snapshot another one is restored from, as a copy.
+    #[serde(default)]
+    pub copied: Option<String>,
 }
 
 impl Begun {
@@ -33,6 +36,7 @@ impl Begun {
             to: String::new(),
             moves: 0,
             directory: directory.to_owned(),
+            copied: None,
         }
     }
 

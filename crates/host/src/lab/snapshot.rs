@@ -30,7 +30,7 @@ use crate::images::Covers;
 use crate::links;
 use crate::nodes::mend::{Act, Found};
 use crate::nodes::session::After;
-use crate::nodes::{Saved, Start, Stood, driver_of};
+use crate::nodes::{Saved, SavedAt, Start, Stood, driver_of};
 use crate::packages::Progress;
 use crate::sys::file::write_atomically;
 use crate::sys::tree;
@@ -76,7 +76,7 @@ impl Lab {
                 match &described {
                     Ok(()) => driver.end(&running).map_err(failed)?,
                     Err(_) => driver
-                        .settle(&running, Act::Save, Found::Before, &running.dir)
+                        .settle(&running, Act::Save, Found::Before, &running.dir, plan)
                         .map_err(failed)?,
                 }
             }
@@ -122,8 +122,9 @@ impl Lab {
         Ok(write_atomically(&into.join(DESCRIPTION), &text, 0o600)?)
     }
 
-    /// Ends what runs of a node and lets it go on where it was saved. Fails before anything is changed when the
-    /// directory holds another node, is damaged, or was saved on another machine.
+    /// Ends what runs of a node and lets it go on where it was saved. A VM may also go on as a copy of another one of its
+    /// lab. Fails before anything is changed when the directory is of a node that it cannot go on from, is damaged, or
+    /// was saved on another machine.
     pub fn restore(
         &self,
         node: &str,
@@ -141,7 +142,7 @@ impl Lab {
         }
         let from = &fs::canonicalize(from).map_err(io_error(READ, from))?;
         let saved = read(from)?;
-        check_same(&self.state.lab, plan, &saved, from)?;
+        let origin = self.saved_node(plan, &saved, from)?;
         self.borrow_for(plan, progress)?;
         let failed = |source| self.unusable(node, source);
         let Some(prepared) = self.prepare_again(plan, progress)? else {
@@ -160,8 +161,19 @@ impl Lab {
             covers: &Covers::default(),
             backends: links::backends(&self.state.plan, plan, self.host_of(index), &run),
         };
-        let note = self.begin(node, &Begun::with_snapshot(Act::Restore, from))?;
-        let process = prepared.restore(&start, &saved.machine, from);
+        let begun = Begun {
+            copied: (origin.name != node).then(|| origin.name.clone()),
+            ..Begun::with_snapshot(Act::Restore, from)
+        };
+        let note = self.begin(node, &begun)?;
+        let process = prepared.restore(
+            &start,
+            &SavedAt {
+                directory: from,
+                machine: &saved.machine,
+                node: origin,
+            },
+        );
         let restored = process.map_err(failed);
         let restored = restored
             .and_then(|process| self.replace_process(index, process, |_| {}))
@@ -176,14 +188,35 @@ impl Lab {
             (restored, _) => restored,
         }
     }
+
+    /// The node of which a snapshot is: the one that is to go on, or for a VM another one of its lab.
+    fn saved_node<'a>(
+        &'a self,
+        node: &'a NodePlan,
+        saved: &Snapshot,
+        from: &Path,
+    ) -> Result<&'a NodePlan, Error> {
+        if saved.lab == self.state.lab && saved.kind == node.kind() {
+            if saved.node == node.name {
+                return Ok(node);
+            }
+            let other = self.node(&saved.node).ok().map(|(_, plan)| plan);
+            if let Some(other) = other.filter(|_| node.kind().is_guest()) {
+                return Ok(other);
+            }
+        }
+        let Snapshot { lab, node, .. } = saved;
+        let reason = format!("it holds node `{node}` of lab `{lab}`");
+        Err(refused(READ, from, &reason))
+    }
 }
 
 /// A snapshot that the lab keeps itself, one for each node, until it is dropped or the lab is destroyed.
 impl Lab {
     /// Saves a node where the lab keeps it, instead of what was kept of it before. Returns when it stood still.
     pub fn keep(&self, node: &str, progress: &dyn Fn(&Step<'_>)) -> Result<Option<Stood>, Error> {
-        let into = self.kept(node)?;
         self.drop_kept(node)?;
+        let into = self.kept(node);
         let above = into.parent().unwrap_or(Path::new("/"));
         let made = DirBuilder::new().mode(0o700).recursive(true).create(above);
         made.map_err(io_error(SAVE_IN, above))?;
@@ -192,12 +225,13 @@ impl Lab {
 
     /// Lets a node go on where it was kept.
     pub fn go_back(&self, node: &str, progress: &dyn Fn(&Step<'_>)) -> Result<(), Error> {
-        self.restore(node, &self.kept(node)?, progress)
+        self.restore(node, &self.kept(node), progress)
     }
 
     /// Removes what is kept of a node, if anything.
     pub fn drop_kept(&self, node: &str) -> Result<(), Error> {
-        let path = self.kept(node)?;
+        self.node(node)?;
+        let path = self.kept(node);
         tree::remove(&path).map_err(|source| Error::Io {
             action: "remove",
             path,
@@ -205,9 +239,8 @@ impl Lab {
         })
     }
 
-    fn kept(&self, node: &str) -> Result<PathBuf, Error> {
-        self.node(node)?;
-        Ok(self.dirs.kept(&self.state.lab).join(node))
+    pub(super) fn kept(&self, name: &str) -> PathBuf {
+        self.dirs.kept(&self.state.lab).join(name)
     }
 }
 
@@ -247,18 +280,6 @@ fn read(from: &Path) -> Result<Snapshot, Error> {
         }
     }
     Ok(saved)
-}
-
-fn check_same(lab: &str, node: &NodePlan, saved: &Snapshot, from: &Path) -> Result<(), Error> {
-    if saved.lab == lab && saved.node == node.name && saved.kind == node.kind() {
-        return Ok(());
-    }
-    let Snapshot { lab, node, .. } = saved;
-    Err(refused(
-        READ,
-        from,
-        &format!("it holds node `{node}` of lab `{lab}`"),
-    ))
 }
 
 /// A guest's memory may take as much room as it has.

@@ -99,8 +99,16 @@ pub(crate) trait Driver {
         Err(Error::Other(UNSAVED.into()))
     }
 
-    /// Lets the node go on where it was found and ends the rest, once the network is there.
-    fn settle(&self, _node: &Node<'_>, _act: Act, _found: Found, _dir: &Path) -> Result<(), Error> {
+    /// Lets the node go on where it was found and ends the rest, once the network is there. `saved` is the node of whose
+    /// snapshot it is, where it was restored.
+    fn settle(
+        &self,
+        _node: &Node<'_>,
+        _act: Act,
+        _found: Found,
+        _dir: &Path,
+        _saved: &NodePlan,
+    ) -> Result<(), Error> {
         Err(Error::Other(UNSAVED.into()))
     }
 
@@ -131,6 +139,15 @@ pub(crate) struct Saved {
     pub files: Vec<String>,
     /// Known where it stood still for that, and QEMU tells.
     pub stood: Option<Stood>,
+}
+
+/// A node that was saved, to go on from.
+pub(crate) struct SavedAt<'a> {
+    pub directory: &'a Path,
+    /// The machine that it ran on, in words.
+    pub machine: &'a str,
+    /// The node that it was.
+    pub node: &'a NodePlan,
 }
 
 /// The part of a move that is the network's: it follows the node.
@@ -165,13 +182,12 @@ pub(crate) trait Prepared: Send + Sync {
     /// Starts it and returns when it is ready for commands: with its process, if the kind has one.
     fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error>;
 
-    /// Ends what runs of it and lets it go on where it was saved, on a machine in these words. Fails before anything
+    /// Ends what runs of it and lets it go on as it was saved, or as a copy of a node that was. Fails before anything
     /// is changed where the machine is another one.
     fn restore(
         &self,
         _start: &Start<'_>,
-        _machine: &str,
-        _from: &Path,
+        _saved: &SavedAt<'_>,
     ) -> Result<Option<ProcessId>, Error> {
         Err(Error::Other(UNSAVED.into()))
     }

@@ -62,12 +62,13 @@ pub struct NetworkConfig {
     pub hosts: Option<String>,
 }
 
-/// The identity of a guest that began as a copy of another, taken before it mounts its root.
+/// The identity of a guest that began as a copy of another one. One that has no root yet mounts it then; one that
+/// was saved with an identity changes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The words that a guest which boots has on its kernel's command line for its agent.
     pub parameters: String,
-    /// Hardware addresses of its network cards: that of the template's, and its own.
+    /// Hardware addresses of its network cards: that of the guest that was saved, and its own.
     pub macs: Vec<([u8; 6], [u8; 6])>,
     pub renewal: Renewal,
 }
@@ -125,7 +126,7 @@ pub enum Message {
     },
     /// Agent: the process ended and all its output was sent. The session is over.
     Exit { session: u32, status: ExitStatus },
-    /// Host: a guest that waits becomes one of its own. Answered by `Done` or `Failed` with the same session number.
+    /// Host: a copy becomes a guest of its own. Answered by `Done` or `Failed` with the same session number.
     Identify { session: u32, identity: Identity },
     /// Host: a guest goes on where it was saved. Answered by `Done` or `Failed` with the same session number.
     Renew { session: u32, renewal: Renewal },

@@ -16,7 +16,7 @@ use crate::borrowed::{Borrowed, Tool};
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
 use crate::nodes::driver::{
-    Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, Start, Switch, Target,
+    Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, SavedAt, Start, Switch, Target,
 };
 use crate::nodes::mend::{Act, Found};
 use crate::nodes::preparation::Preparation;
@@ -85,7 +85,14 @@ impl Driver for ContainerPlan {
         Ok(mend::find(&container(node)?)?)
     }
 
-    fn settle(&self, node: &Node<'_>, act: Act, found: Found, _dir: &Path) -> Result<(), Error> {
+    fn settle(
+        &self,
+        node: &Node<'_>,
+        act: Act,
+        found: Found,
+        _dir: &Path,
+        _saved: &NodePlan,
+    ) -> Result<(), Error> {
         let netns = NetNs::open(&node.netns)?;
         Ok(mend::settle(&container(node)?, &netns, act, found)?)
     }
@@ -176,23 +183,19 @@ impl Prepared for PreparedContainer {
         Ok(Some(start::start(&config, start.cgroup)?.process))
     }
 
-    fn restore(
-        &self,
-        start: &Start<'_>,
-        expected: &str,
-        from: &Path,
-    ) -> Result<Option<ProcessId>, Error> {
+    fn restore(&self, start: &Start<'_>, saved: &SavedAt<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         unwatched(self.plan.runtime)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;
         let here = machine(node, &tool)?;
-        if here != expected {
-            let reason = format!("it was saved in `{expected}`, and this is `{here}`");
+        if here != saved.machine {
+            let reason = format!("it was saved in `{}`, and this is `{here}`", saved.machine);
             return Err(Error::Other(reason));
         }
         let netns = NetNs::open(&node.netns)?;
         start.cgroup.end_all()?;
-        let process = checkpoint::load(node.lab_id, &node.dir, &netns, start.cgroup, &tool, from)?;
+        let (group, from) = (start.cgroup, saved.directory);
+        let process = checkpoint::load(node.lab_id, &node.dir, &netns, group, &tool, from)?;
         Ok(Some(process))
     }
 

@@ -100,8 +100,15 @@ impl Driver for VmPlan {
         mend::find(node, act, dir)
     }
 
-    fn settle(&self, node: &Node<'_>, act: Act, found: Found, dir: &Path) -> Result<(), Error> {
-        mend::settle(node, act, found, dir)
+    fn settle(
+        &self,
+        node: &Node<'_>,
+        act: Act,
+        found: Found,
+        dir: &Path,
+        saved: &NodePlan,
+    ) -> Result<(), Error> {
+        mend::settle(node, act, found, dir, saved)
     }
 
     fn resume(&self, node: &Node<'_>) -> Result<(), Error> {

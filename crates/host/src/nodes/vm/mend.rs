@@ -7,14 +7,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use latlab_model::plan::NodePlan;
 use serde_json::{Value, json};
 
 use super::command_line::process_name;
+use super::copy;
 use super::error::Error;
 use super::guest::Vm;
 use super::migrate;
 use super::qmp::Qmp;
-use super::renewal;
 use super::state;
 use crate::nodes::driver::Node;
 use crate::nodes::mend::{Act, Found};
@@ -24,7 +25,6 @@ use crate::sys::process::{self, Process};
 /// The wait for a target to load what it was sent, and for a QEMU that is being started.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(60);
 const CHANNEL_TIMEOUT: Duration = Duration::from_secs(120);
-const RENEW_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The state of a guest that moves away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,10 @@ pub(super) fn find(node: &Node<'_>, act: Act, dir: &Path) -> Result<Option<Found
             return Ok(Some(Found::After(other.id())));
         }
         if other.health().is_err() {
+            return Ok(None);
+        }
+        if act == Act::Restore && !is_loading(other)? {
+            other.end()?;
             return Ok(None);
         }
         if Instant::now() >= deadline {
@@ -107,6 +111,12 @@ fn has_guest(vm: &Vm, act: Act) -> Result<bool, Error> {
     Ok(act == Act::Restore && is_loaded(&mut qmp))
 }
 
+/// Whether a QEMU was told to load a guest. One that was not waits for ever, as the latlab that would tell it is gone.
+fn is_loading(vm: &Vm) -> Result<bool, Error> {
+    let answer = vm.qmp()?.execute("query-migrate", &json!({}))?;
+    Ok(answer.get("status").is_some())
+}
+
 /// Another QEMU of this guest than the one that the lab knows.
 fn other(node: &Node<'_>) -> Result<Option<Process>, session::Error> {
     let name = process_name(&node.plan.name);
@@ -120,12 +130,13 @@ fn other(node: &Node<'_>) -> Result<Option<Process>, session::Error> {
     Ok(all.pop())
 }
 
-/// Lets the guest go on where it was found, and ends its other QEMU.
+/// Lets the guest go on where it was found, and ends its other QEMU. `saved` is the node of whose snapshot it is.
 pub(super) fn settle(
     node: &Node<'_>,
     act: Act,
     found: Found,
     dir: &Path,
+    saved: &NodePlan,
 ) -> Result<(), session::Error> {
     let name = &node.plan.name;
     let source = node
@@ -142,9 +153,7 @@ pub(super) fn settle(
             }
             if act == Act::Restore {
                 let vm = Vm::attach(name, dir, process)?;
-                vm.resume()?;
-                let channel = vm.channel(CHANNEL_TIMEOUT)?;
-                channel.renew(renewal::draw(name)?, RENEW_TIMEOUT)?;
+                copy::go_on(&vm, saved, node, CHANNEL_TIMEOUT)?;
             }
             Ok(())
         }

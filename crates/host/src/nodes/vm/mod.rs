@@ -9,7 +9,8 @@
 //! - [`qemu`] writes the command line, [`nic`] the network cards' part, [`Vm`] starts it and watches it, [`qmp`] controls it;
 //! - `confine` says what its servers on the host may see and do;
 //! - [`pin`] puts its threads where the blueprint says;
-//! - `start` does all of that for a planned node, `clone` from a saved one (`template`), and `tuned` turns the knobs inside;
+//! - `start` does all of that for a planned node, `clone` from a saved one (`template`), `copy` from a `snapshot` of a node, and
+//!   `tuned` turns the knobs inside;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
 //!
 //! A guest outlives the process that started it. Everything another `latlab` needs is in the guest's
@@ -29,6 +30,7 @@ pub mod clone;
 mod command_line;
 mod confine;
 mod console;
+mod copy;
 mod cpu;
 pub mod disk;
 mod driver;
@@ -40,6 +42,7 @@ pub mod kernel;
 mod mend;
 mod migrate;
 pub mod modules;
+mod network;
 pub mod nic;
 mod paths;
 pub mod pin;

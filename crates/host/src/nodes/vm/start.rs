@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use latlab_model::kinds::{Bind, GuestStart, NetBackend, StorageType};
 use latlab_model::plan::{NodePlan, StoragePlan, VM_MEMORY, VmPlan};
-use latlab_wire::channel::{Interface, MAX_PAYLOAD, NetworkConfig, Route};
 
 use super::accelerator::Accelerator;
 use super::cards;
 use super::channel::Moving;
 use super::clone;
+use super::copy;
 use super::disk::Disk;
 use super::error;
 use super::fingerprint;
 use super::guest::Vm;
 use super::kernel::Kernel;
 use super::migrate;
+use super::network;
 use super::nic::{self, Nic, Served};
 use super::pin;
 use super::qemu::{Origin, VmConfig};
-use super::renewal;
 use super::share::{Access, GuestDisks, Share};
 use super::snapshot;
 use super::state;
@@ -32,7 +32,7 @@ use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
 use crate::links::NicBackend;
-use crate::nodes::driver::{Moved, Node, Prepared, Start, Switch, Target};
+use crate::nodes::driver::{Moved, Node, Prepared, SavedAt, Start, Switch, Target};
 use crate::nodes::session::Error;
 use crate::sys::named::HOSTS;
 use crate::sys::process::ProcessId;
@@ -47,9 +47,6 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A QEMU that a guest moves to waits for the daemons of its cards, one of which may have ended meanwhile.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Configuring a guest: naming interfaces and adding addresses.
-const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A virtual machine whose image and kernel are there.
 pub(super) struct PreparedVm {
@@ -90,16 +87,7 @@ impl Prepared for PreparedVm {
         // The lab may say itself what is at the place of its hosts file.
         let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
         let is_bound = targets.any(|target| Path::new(HOSTS).starts_with(target));
-        let hosts = (!is_bound).then(|| node.hosts_file());
-        // That of a large lab does not fit a message.
-        let (short, long) = match hosts {
-            Some(hosts) if hosts.len() > MAX_PAYLOAD / 2 => (None, Some(hosts)),
-            hosts => (hosts, None),
-        };
-        channel.configure_network(network(node.plan, short), NETWORK_TIMEOUT)?;
-        if let Some(hosts) = long {
-            channel.put(&hosts, HOSTS)?;
-        }
+        network::set_up(&channel, node, (!is_bound).then(|| node.hosts_file()))?;
         if start.inside.is_some() {
             tuned::apply(&channel)?;
         }
@@ -111,12 +99,7 @@ impl Prepared for PreparedVm {
         Ok(Some(vm.id()))
     }
 
-    fn restore(
-        &self,
-        start: &Start<'_>,
-        machine: &str,
-        from: &Path,
-    ) -> Result<Option<ProcessId>, Error> {
+    fn restore(&self, start: &Start<'_>, saved: &SavedAt<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         let entry = start.cgroup.entry()?;
         let former = Vm::attach(&node.plan.name, &node.dir, node.process()?);
@@ -124,8 +107,8 @@ impl Prepared for PreparedVm {
         let backends = cards::taken_from(&former, &self.plan.net, &start.backends)?;
         let vhost = self.vhost(&backends)?;
         let config = self.config(start, &backends, &vhost)?;
-        fingerprint::check(&config, machine)?;
-        let path = from.join(snapshot::STATE);
+        copy::check(&config, saved)?;
+        let path = saved.directory.join(snapshot::STATE);
         let state = File::open(&path).map_err(error::Error::io("open", &path))?;
         former.end()?;
         let timeout = boot_timeout();
@@ -133,13 +116,8 @@ impl Prepared for PreparedVm {
         if let Some(place) = &start.place {
             pin::pin(&vm, place)?;
         }
-        let go_on = || {
-            vm.resume()?;
-            let channel = vm.channel(timeout)?;
-            channel.renew(renewal::draw(&config.name)?, NETWORK_TIMEOUT)?;
-            Ok(channel)
-        };
-        let channel = go_on().map_err(|error| vm.end_because(error))?;
+        let channel = copy::go_on(&vm, saved.node, node, timeout);
+        let channel = channel.map_err(|error| vm.end_because(error))?;
         node.channels.insert(&node.plan.name, channel);
         Ok(Some(vm.id()))
     }
@@ -344,29 +322,4 @@ fn boot_timeout() -> Duration {
         .ok()
         .and_then(|text| text.parse().ok());
     seconds.map_or(BOOT_TIMEOUT, Duration::from_secs)
-}
-
-fn network(node: &NodePlan, hosts: Option<String>) -> NetworkConfig {
-    let interfaces = node.interfaces.iter().map(|i| Interface {
-        mac: i.mac.0,
-        name: i.name.clone(),
-        mtu: Some(i.mtu),
-        addresses: i
-            .addresses
-            .iter()
-            .map(|a| (a.addr(), a.prefix_len()))
-            .collect(),
-    });
-    let routes = node.interfaces.iter().flat_map(|i| {
-        i.routes.iter().map(|r| Route {
-            destination: (r.to.addr(), r.to.prefix_len()),
-            gateway: Some(r.via),
-            interface: Some(i.name.clone()),
-        })
-    });
-    NetworkConfig {
-        interfaces: interfaces.collect(),
-        routes: routes.collect(),
-        hosts,
-    }
 }

@@ -1,0 +1,31 @@
+//! `latlab clone`: VMs of a lab become copies of one that runs.
+
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::{Lab, Step};
+
+use crate::args::Clone;
+use crate::downloads::Lines;
+use crate::failure::{Outcome, explain, need_root};
+
+pub fn clone(args: &Clone) -> Outcome {
+    need_root("clone", "it replaces the processes of nodes")?;
+    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
+    let lines = Lines::default();
+    let tell = |step: &Step<'_>| {
+        if let Step::Preparing(text) = step {
+            lines.tell(text);
+        }
+    };
+    let node = &args.node;
+    let stood = lab.copy(node, &args.copies, &tell).map_err(explain)?;
+    for copy in &args.copies {
+        println!("node `{copy}` is a copy of `{node}`");
+    }
+    if let Some(stood) = stood {
+        let stopped_ms = stood.lasted().as_secs_f64() * 1e3;
+        println!("`{node}` stood still for {stopped_ms:.1} ms");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,60 @@
+//! Copies of a VM that runs: other VMs of its lab go on as it, with names and addresses of their own.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use super::deployed::Lab;
+use super::error::{Error, SAVE_IN};
+use super::options::Step;
+use crate::nodes::Stood;
+use crate::sys::tree;
+
+impl Lab {
+    /// Makes each of `copies` a copy of a VM, with its memory, processes and files; what runs of them ends. The VM goes
+    /// on. Returns when it stood still for that, where that is known. A copy that fails leaves those before it.
+    pub fn copy(
+        &self,
+        node: &str,
+        copies: &[String],
+        progress: &dyn Fn(&Step<'_>),
+    ) -> Result<Option<Stood>, Error> {
+        self.check_copies(node, copies)?;
+        let into = self.kept(&format!(".copied-{node}-{}", std::process::id()));
+        let above = into.parent().unwrap_or(Path::new("/"));
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(above);
+        made.map_err(|source| Error::Snapshot {
+            action: SAVE_IN,
+            path: above.to_owned(),
+            reason: source.to_string(),
+        })?;
+        progress(&Step::Preparing(&format!("saving node `{node}`")));
+        let stood = self.snapshot(node, &into, false, progress)?;
+        let copied = copies.iter().try_for_each(|copy| {
+            progress(&Step::Preparing(&format!("starting node `{copy}`")));
+            self.restore(copy, &into, progress)
+        });
+        // A directory that stays goes with the lab.
+        let _ = tree::remove(&into);
+        copied.map(|()| stood)
+    }
+
+    fn check_copies(&self, node: &str, copies: &[String]) -> Result<(), Error> {
+        let (_, plan) = self.node(node)?;
+        for (index, copy) in copies.iter().enumerate() {
+            let (_, other) = self.node(copy)?;
+            let is_guest = plan.kind().is_guest() && other.kind().is_guest();
+            let reason = match copy == node || copies[..index].contains(copy) {
+                true => "a node is named twice",
+                false if !is_guest => "only VMs can be copied, and become copies",
+                false => {
+                    self.check_nothing_begun(copy)?;
+                    continue;
+                }
+            };
+            let (node, copy) = (node.to_owned(), copy.clone());
+            return Err(Error::NoCopy { node, copy, reason });
+        }
+        Ok(())
+    }
+}
