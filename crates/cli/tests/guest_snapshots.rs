@@ -257,8 +257,30 @@ fn a_guest_becomes_a_copy_of_another_one() {
         await_identities(bench, &lab, &of_a, &of_b);
         all_reach_all(bench, &lab);
         bench.latlab(&["destroy", &lab]).good();
+        starts_from(bench, dir);
         bench.assert_clean();
     });
+}
+
+/// Guests of another lab start from a snapshot, whatever their names.
+fn starts_from(bench: &Bench, dir: &str) {
+    let text = COPIES.replace("ROOT", bench.root().join("rootfs").to_str().unwrap());
+    let text = text.replace("start: clone", &format!("start: {dir}"));
+    let text = text.replace(", c: {kind: vm, memory: 160MiB}", "");
+    let text = text.replace(", \"c:eth0\"", "");
+    let lab = bench.deploy("warm", &text);
+    all_reach_all(bench, &lab);
+    for node in ["a", "b"] {
+        let line = "cat /tmp/x /proc/sys/kernel/hostname";
+        assert_eq!(at(bench, &lab, node, line), format!("two\n{node}"));
+    }
+    bench.latlab(&["destroy", &lab]).good();
+    let file = bench.file("other", &text.replace("128MiB", "160MiB"));
+    let refused = bench.latlab(&["deploy", &file]);
+    refused.ended_badly(2, "`128M` then, `160M` now", "deploy it as it was then");
+    let file = bench.file("gone", &text.replace(dir, "./gone"));
+    let refused = bench.latlab(&["deploy", &file]);
+    refused.refused(2, "gone", "");
 }
 
 /// Nodes that cannot be copied, or that cannot become copies.

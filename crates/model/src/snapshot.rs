@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::NodeKind;
+use crate::kinds::{Mac, NodeKind};
+use crate::plan::NodePlan;
 
 /// `snapshot.json` of a directory that holds a saved node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,7 +11,8 @@ pub struct Snapshot {
     /// Always [`Snapshot::FORMAT`].
     pub format: String,
     pub lab: String,
-    pub node: String,
+    #[serde(flatten)]
+    pub saved_as: SavedAs,
     pub kind: NodeKind,
     /// RFC 3339, UTC.
     pub saved: String,
@@ -20,6 +22,23 @@ pub struct Snapshot {
     /// How long the node stood still to be saved, in nanoseconds, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_ns: Option<u64>,
+}
+
+/// The identity of a node when it was saved. A VM has it until its agent changes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedAs {
+    pub node: String,
+    /// Hardware addresses of its network cards, in their order.
+    pub macs: Vec<Mac>,
+}
+
+impl SavedAs {
+    pub fn of(node: &NodePlan) -> SavedAs {
+        SavedAs {
+            node: node.name.clone(),
+            macs: node.interfaces.iter().map(|i| i.mac).collect(),
+        }
+    }
 }
 
 /// A file beside the description.
@@ -33,5 +52,5 @@ pub struct SavedFile {
 
 impl Snapshot {
     /// Name and version of this document's shape.
-    pub const FORMAT: &'static str = "latlab.snapshot/1";
+    pub const FORMAT: &'static str = "latlab.snapshot/2";
 }

@@ -199,9 +199,7 @@ impl Error {
             Error::Snapshot {
                 action: SAVE_IN, ..
             } => "name a directory that is empty, or that is not there yet".into(),
-            Error::Snapshot { .. } => {
-                "name a directory that `latlab snapshot` filled from this node".into()
-            }
+            Error::Snapshot { .. } => SNAPSHOT_HINT.into(),
             Error::Borrowed(error) => error.hint(),
             Error::Remains { lab, .. } => format!("run `latlab destroy {lab}` again"),
             Error::Links(links) => links.hint(),
@@ -227,6 +225,8 @@ impl Error {
 pub(super) const SAVE_IN: &str = "save a node in";
 
 /// For what this machine may simply not have.
+const SNAPSHOT_HINT: &str = "name a directory that `latlab snapshot` filled";
+
 const DOCTOR: &str = "`latlab doctor` says what this machine lacks";
 
 fn cgroup_hint(error: &cgroup::Error) -> &'static str {
@@ -323,6 +323,7 @@ fn session_hint(error: &session::Error) -> Option<String> {
         session::Error::Container(error) => error.hint().or_else(|| hint_or_cause(None, error)),
         session::Error::Channel(error) => hint_or_cause(None, error),
         session::Error::Clock(error) => hint_or_cause(None, error),
+        session::Error::Snapshot(_) => Some(SNAPSHOT_HINT.into()),
         session::Error::Image(_) | session::Error::Other(_) => None,
     }
 }

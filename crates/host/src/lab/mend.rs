@@ -13,13 +13,14 @@ use std::path::Path;
 
 use latlab_model::kinds::NodeKind;
 use latlab_model::plan::NodePlan;
+use latlab_model::snapshot::SavedAs;
 
 use super::deployed::Lab;
 use super::error::Error;
 use super::note::Begun;
-use super::snapshot::DESCRIPTION;
 use crate::links::{self, Follower, Plugs};
 use crate::nodes::mend::{Act, Found};
+use crate::nodes::saved::DESCRIPTION;
 use crate::nodes::{Node, driver_of, session};
 use crate::sys::netns::NetNs;
 use crate::sys::tree;
@@ -44,8 +45,8 @@ impl Lab {
             if begun.act == Act::Move {
                 self.network_follows(index, begun, found)?;
             }
-            let saved = begun.copied.as_deref().unwrap_or(node);
-            let (_, saved) = self.node(saved)?;
+            let own = SavedAs::of(running.plan);
+            let saved = begun.copied.as_ref().unwrap_or(&own);
             let settled = driver.settle(&running, begun.act, found, &dir, saved);
             settled.map_err(failed)?;
         }
@@ -82,7 +83,7 @@ impl Lab {
                 format!("node `{node}` goes on as it was; its restore had not begun")
             }
             (Act::Restore, Found::After(_)) => match &begun.copied {
-                Some(saved) => format!("node `{node}` goes on as a copy of `{saved}`"),
+                Some(saved) => format!("node `{node}` goes on as a copy of `{}`", saved.node),
                 None => format!("node `{node}` goes on where it was saved"),
             },
         })

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use latlab_model::snapshot::SavedAs;
 use serde::{Deserialize, Serialize};
 
 use super::deployed::Lab;
@@ -24,9 +25,9 @@ pub(super) struct Begun {
     /// The directory of a snapshot.
     #[serde(default)]
     pub directory: PathBuf,
-    /// The node whose snapshot another one is restored from, as a copy.
+    /// The node of which it becomes a copy, when it is restored from the snapshot of another one.
     #[serde(default)]
-    pub copied: Option<String>,
+    pub copied: Option<SavedAs>,
 }
 
 impl Begun {

@@ -37,7 +37,10 @@ impl Prepared {
         let mut preparation = Preparation::new(base, dirs.cache(), &agent, &told);
         let nodes = plan.nodes.iter().map(|node| {
             let prepared = driver_of(&node.body).prepare(node, &mut preparation);
-            prepared.map_err(|source| failed(node, source))
+            let prepared = prepared.map_err(|source| failed(node, source))?;
+            let checked = prepared.as_ref().map_or(Ok(()), |node| node.check());
+            checked.map_err(|source| failed(node, source))?;
+            Ok::<_, Error>(prepared)
         });
         let nodes = nodes.collect::<Result<_, _>>()?;
         let search = preparation.search;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use latlab_model::plan::{Names, NodePlace, NodePlan};
 use latlab_model::profile::Profile;
+use latlab_model::snapshot::{SavedAs, Snapshot};
 
 use super::mend::{Act, Found};
 use super::preparation::Preparation;
@@ -99,15 +100,15 @@ pub(crate) trait Driver {
         Err(Error::Other(UNSAVED.into()))
     }
 
-    /// Lets the node go on where it was found and ends the rest, once the network is there. `saved` is the node of whose
-    /// snapshot it is, where it was restored.
+    /// Lets the node go on where it was found and ends the rest, once the network is there. `saved` is the identity that it
+    /// was saved with, where it was restored.
     fn settle(
         &self,
         _node: &Node<'_>,
         _act: Act,
         _found: Found,
         _dir: &Path,
-        _saved: &NodePlan,
+        _saved: &SavedAs,
     ) -> Result<(), Error> {
         Err(Error::Other(UNSAVED.into()))
     }
@@ -141,15 +142,6 @@ pub(crate) struct Saved {
     pub stood: Option<Stood>,
 }
 
-/// A node that was saved, to go on from.
-pub(crate) struct SavedAt<'a> {
-    pub directory: &'a Path,
-    /// The machine that it ran on, in words.
-    pub machine: &'a str,
-    /// The node that it was.
-    pub node: &'a NodePlan,
-}
-
 /// The part of a move that is the network's: it follows the node.
 pub(crate) trait Switch: Send {
     /// The node stands still where it was, or is about to, and will run at its new place.
@@ -169,6 +161,11 @@ pub(crate) trait Prepared: Send + Sync {
     /// Limits that depend on what was found meanwhile.
     fn restrict(&self, _limits: &mut Limits) {}
 
+    /// Checks what only a first start takes from the machine. Fails before anything is changed.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Its root file system, where it has one of its own.
     fn root(&mut self) -> Option<&mut RootView> {
         None
@@ -187,7 +184,8 @@ pub(crate) trait Prepared: Send + Sync {
     fn restore(
         &self,
         _start: &Start<'_>,
-        _saved: &SavedAt<'_>,
+        _saved: &Snapshot,
+        _from: &Path,
     ) -> Result<Option<ProcessId>, Error> {
         Err(Error::Other(UNSAVED.into()))
     }

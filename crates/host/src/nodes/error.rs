@@ -1,6 +1,7 @@
 //! Errors of the way into a node, as opposed to failures of the command there.
 
 use super::container::error as container;
+use super::saved;
 use super::vm::channel::error as channel;
 use super::vm::clock::error as clock;
 use super::vm::error as vm;
@@ -19,6 +20,7 @@ pub enum Error {
     Kernel(#[from] kernel::Error),
     Initramfs(#[from] initramfs::Error),
     Image(#[from] images::Error),
+    Snapshot(#[from] saved::Unusable),
     #[error("{0}")]
     Other(String),
 }

@@ -24,13 +24,14 @@ mod native;
 mod output;
 pub mod piped;
 mod preparation;
+pub(crate) mod saved;
 pub mod session;
 mod stood;
 pub mod storage;
 pub mod vm;
 
 pub use driver::Moved;
-pub(crate) use driver::{Node, Prepared, Saved, SavedAt, Start, Switch, Target};
+pub(crate) use driver::{Node, Prepared, Saved, Start, Switch, Target};
 pub(crate) use drivers::driver_of;
 pub(crate) use preparation::Preparation;
 pub use stood::Stood;

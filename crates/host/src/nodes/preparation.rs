@@ -19,7 +19,7 @@ use crate::images::{self, Cache, Disks, Image, RootView, Search};
 pub(crate) struct Preparation<'a> {
     /// The directory that images are relative to.
     base: &'a Path,
-    /// The directory that binds are relative to.
+    /// The directory that binds and snapshots are relative to.
     absolute_base: PathBuf,
     cache: &'a Path,
     agent: &'a Path,
@@ -73,11 +73,17 @@ impl<'a> Preparation<'a> {
         Ok(view.hiding(&root.hide)?)
     }
 
+    /// A path of the lab's file.
+    pub fn absolute(&self, path: &str) -> PathBuf {
+        // Without the dot that a path may begin with.
+        self.absolute_base.join(path).components().collect()
+    }
+
     /// A node's binds with their sources made absolute.
     pub fn binds(&self, root: &RootPlan) -> Vec<Bind> {
         let absolute = |bind: &Bind| {
             let mut bind = bind.clone();
-            bind.source = self.absolute_base.join(&bind.source).display().to_string();
+            bind.source = self.absolute(&bind.source).display().to_string();
             bind
         };
         root.binds.iter().map(absolute).collect()

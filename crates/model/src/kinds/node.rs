@@ -26,7 +26,7 @@ vocabulary!(NodeKind, {
 });
 
 /// How a VM begins.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestStart {
     /// Its kernel boots.
@@ -34,9 +34,22 @@ pub enum GuestStart {
     Boot,
     /// Execution goes on where a guest of the same kind was saved, whose memory is shared until it is written.
     Clone,
+    /// A copy of the VM that `latlab snapshot` saved in this directory, as written.
+    #[serde(untagged)]
+    Snapshot(String),
 }
 
-vocabulary!(GuestStart, { "boot" => Boot, "clone" => Clone });
+impl GuestStart {
+    /// A path has a slash, which no word has.
+    pub(crate) fn of_text(text: &str) -> Option<GuestStart> {
+        match text {
+            "boot" => Some(GuestStart::Boot),
+            "clone" => Some(GuestStart::Clone),
+            path if path.contains('/') => Some(GuestStart::Snapshot(path.to_owned())),
+            _ => None,
+        }
+    }
+}
 
 /// The way a VM reaches its root file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

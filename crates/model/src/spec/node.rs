@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::name::check_name;
-use super::reader::{Object, read_words, words};
+use super::reader::{FromYaml, Object, read_words, words};
 use super::storage::{self, Storage};
 use super::yaml::{Value, Yaml};
 use super::{security, vm_hardware, vm_net};
@@ -23,7 +23,16 @@ words!(Runtime, "a container runtime", {
 
 words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "tcg" => Tcg });
 
-read_words!(GuestStart, "how a VM begins", "clone");
+impl FromYaml for GuestStart {
+    const EXPECTED: &'static str = "how a VM begins";
+    const EXAMPLE: &'static str = "`clone`";
+    fn from_text(text: &str) -> Option<Self> {
+        Self::of_text(text)
+    }
+    fn hint(_text: &str) -> String {
+        "`boot`, `clone`, or the directory of a snapshot, for example `./warm`".into()
+    }
+}
 
 read_words!(GuestRoot, "the way to a VM's root", "disk");
 
@@ -237,7 +246,7 @@ impl NodeFields {
             security: self.security.or_else(|| below.security.clone()),
             kernel: self.kernel.or_else(|| below.kernel.clone()),
             boot: list(self.boot, &below.boot),
-            start: self.start.or(below.start),
+            start: self.start.or_else(|| below.start.clone()),
             root: self.root.or(below.root),
             acceleration: self.acceleration.or(below.acceleration),
             net: self.net.or(below.net),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use latlab_model::kinds::{Bind, Devices, Runtime};
 use latlab_model::plan::{ContainerPlan, NodePlan};
+use latlab_model::snapshot::{SavedAs, Snapshot};
 
 use super::checkpoint;
 use super::config::AGENT_INSIDE;
@@ -16,7 +17,7 @@ use crate::borrowed::{Borrowed, Tool};
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
 use crate::nodes::driver::{
-    Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, SavedAt, Start, Switch, Target,
+    Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, Start, Switch, Target,
 };
 use crate::nodes::mend::{Act, Found};
 use crate::nodes::preparation::Preparation;
@@ -91,7 +92,7 @@ impl Driver for ContainerPlan {
         act: Act,
         found: Found,
         _dir: &Path,
-        _saved: &NodePlan,
+        _saved: &SavedAs,
     ) -> Result<(), Error> {
         let netns = NetNs::open(&node.netns)?;
         Ok(mend::settle(&container(node)?, &netns, act, found)?)
@@ -183,7 +184,12 @@ impl Prepared for PreparedContainer {
         Ok(Some(start::start(&config, start.cgroup)?.process))
     }
 
-    fn restore(&self, start: &Start<'_>, saved: &SavedAt<'_>) -> Result<Option<ProcessId>, Error> {
+    fn restore(
+        &self,
+        start: &Start<'_>,
+        saved: &Snapshot,
+        from: &Path,
+    ) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         unwatched(self.plan.runtime)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;
@@ -194,8 +200,7 @@ impl Prepared for PreparedContainer {
         }
         let netns = NetNs::open(&node.netns)?;
         start.cgroup.end_all()?;
-        let (group, from) = (start.cgroup, saved.directory);
-        let process = checkpoint::load(node.lab_id, &node.dir, &netns, group, &tool, from)?;
+        let process = checkpoint::load(node.lab_id, &node.dir, &netns, start.cgroup, &tool, from)?;
         Ok(Some(process))
     }
 

@@ -3,9 +3,13 @@
 //! A copy has the name, the hardware addresses and the network of the guest that was saved, until its agent has changed
 //! them. Its links are down meanwhile, so that its neighbours do not learn addresses at the wrong place.
 
+use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::NodePlan;
+use latlab_model::snapshot::{SavedAs, Snapshot};
 use latlab_wire::channel::Identity;
 use serde_json::json;
 
@@ -17,51 +21,99 @@ use super::network;
 use super::nic::Nic;
 use super::qemu::VmConfig;
 use super::renewal;
-use crate::nodes::driver::{Node, SavedAt};
+use super::snapshot;
+use crate::nodes::driver::Node;
+use crate::nodes::{saved, session};
+use crate::sys::cgroup_entry::CgroupEntry;
 
 /// The renewal, or the change of the identity.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Reads the description of a saved guest.
+pub(super) fn open(directory: &Path) -> Result<Snapshot, session::Error> {
+    let found = saved::read(directory)?;
+    if found.kind == NodeKind::Vm {
+        return Ok(found);
+    }
+    let (node, kind) = (&found.saved_as.node, found.kind);
+    let reason = format!(
+        "the snapshot {} is of a {kind}, `{node}`",
+        directory.display()
+    );
+    Err(session::Error::Other(reason))
+}
+
+/// Starts a copy of the guest that was saved in a directory.
+pub(super) fn start(
+    config: &VmConfig<'_>,
+    cgroup: Option<&CgroupEntry>,
+    node: &Node<'_>,
+    directory: &Path,
+    timeout: Duration,
+) -> Result<(Vm, Channel), session::Error> {
+    let saved = open(directory)?;
+    check(config, &saved)?;
+    let vm = snapshot::load(config, cgroup, &state(directory)?, timeout)?;
+    let channel = become_copy(&vm, &saved.saved_as, node, timeout);
+    let channel = channel.map_err(|error| vm.end_because(error))?;
+    Ok((vm, channel))
+}
+
+/// The file of a saved guest's devices and memory.
+pub(super) fn state(directory: &Path) -> Result<File, Error> {
+    let path = directory.join(snapshot::STATE);
+    File::open(&path).map_err(Error::io("open", &path))
+}
+
 /// Refuses a saved guest whose machine is another one than that of `config`, but for what a copy changes.
-pub(super) fn check(config: &VmConfig<'_>, saved: &SavedAt<'_>) -> Result<(), Error> {
-    let cards = config.nics.iter().zip(&saved.node.interfaces);
+pub(super) fn check(config: &VmConfig<'_>, saved: &Snapshot) -> Result<(), Error> {
+    let cards = config.nics.iter().zip(&saved.saved_as.macs);
     let mut nics: Vec<_> = cards
-        .map(|(nic, interface)| Nic {
-            mac: interface.mac.0,
+        .map(|(nic, mac)| Nic {
+            mac: mac.0,
             ..nic.clone()
         })
         .collect();
     // One card more than the saved guest has is a difference.
     nics.extend(config.nics.iter().skip(nics.len()).cloned());
     let as_saved = VmConfig {
-        name: saved.node.name.clone(),
+        name: saved.saved_as.node.clone(),
         nics,
         ..config.clone()
     };
-    fingerprint::check(&as_saved, saved.machine)
+    fingerprint::check(&as_saved, &saved.machine)
 }
 
-/// Lets a guest that was loaded go on. `saved` is the node that it was saved of.
+/// Lets a guest that was loaded go on.
 pub(super) fn go_on(
     vm: &Vm,
-    saved: &NodePlan,
+    saved: &SavedAs,
+    node: &Node<'_>,
+    timeout: Duration,
+) -> Result<Channel, Error> {
+    if *saved != SavedAs::of(node.plan) {
+        return become_copy(vm, saved, node, timeout);
+    }
+    vm.resume()?;
+    let channel = vm.channel(timeout)?;
+    channel.renew(renewal::draw(&node.plan.name)?, TIMEOUT)?;
+    Ok(channel)
+}
+
+fn become_copy(
+    vm: &Vm,
+    saved: &SavedAs,
     node: &Node<'_>,
     timeout: Duration,
 ) -> Result<Channel, Error> {
     let name = &node.plan.name;
-    if saved.name == *name {
-        vm.resume()?;
-        let channel = vm.channel(timeout)?;
-        channel.renew(renewal::draw(name)?, TIMEOUT)?;
-        return Ok(channel);
-    }
     set_links(vm, node.plan, false)?;
     vm.resume()?;
     let channel = vm.channel(timeout)?;
-    let cards = saved.interfaces.iter().zip(&node.plan.interfaces);
+    let cards = saved.macs.iter().zip(&node.plan.interfaces);
     let identity = Identity {
         parameters: format!("latlab.name={name}"),
-        macs: cards.map(|(from, to)| (from.mac.0, to.mac.0)).collect(),
+        macs: cards.map(|(from, to)| (from.0, to.mac.0)).collect(),
         renewal: renewal::draw(name)?,
     };
     channel.identify(identity, TIMEOUT)?;

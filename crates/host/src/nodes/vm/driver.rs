@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use latlab_model::kinds::{GuestRoot, GuestStart};
 use latlab_model::plan::{NodePlan, VmPlan};
+use latlab_model::snapshot::SavedAs;
 
 use super::accelerator::Accelerator;
 use super::channel::exec_of;
@@ -52,6 +53,10 @@ impl Driver for VmPlan {
             kernel,
             initramfs,
             templates: Arc::clone(&preparation.templates),
+            snapshot: match &self.start {
+                GuestStart::Snapshot(path) => Some(preparation.absolute(path)),
+                GuestStart::Boot | GuestStart::Clone => None,
+            },
         })))
     }
 
@@ -106,7 +111,7 @@ impl Driver for VmPlan {
         act: Act,
         found: Found,
         dir: &Path,
-        saved: &NodePlan,
+        saved: &SavedAs,
     ) -> Result<(), Error> {
         mend::settle(node, act, found, dir, saved)
     }

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use latlab_model::plan::NodePlan;
+use latlab_model::snapshot::SavedAs;
 use serde_json::{Value, json};
 
 use super::command_line::process_name;
@@ -130,13 +130,14 @@ fn other(node: &Node<'_>) -> Result<Option<Process>, session::Error> {
     Ok(all.pop())
 }
 
-/// Lets the guest go on where it was found, and ends its other QEMU. `saved` is the node of whose snapshot it is.
+/// Lets the guest go on where it was found, and ends its other QEMU. `saved` is the identity that it was saved
+/// with.
 pub(super) fn settle(
     node: &Node<'_>,
     act: Act,
     found: Found,
     dir: &Path,
-    saved: &NodePlan,
+    saved: &SavedAs,
 ) -> Result<(), session::Error> {
     let name = &node.plan.name;
     let source = node

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use latlab_model::kinds::{Bind, GuestStart, NetBackend, StorageType};
 use latlab_model::plan::{NodePlan, StoragePlan, VM_MEMORY, VmPlan};
+use latlab_model::snapshot::Snapshot;
 
 use super::accelerator::Accelerator;
 use super::cards;
-use super::channel::Moving;
+use super::channel::{Channel, Moving};
 use super::clone;
 use super::copy;
 use super::disk::Disk;
@@ -32,8 +33,9 @@ use super::template::Templates;
 use super::tuned;
 use crate::images::RootView;
 use crate::links::NicBackend;
-use crate::nodes::driver::{Moved, Node, Prepared, SavedAt, Start, Switch, Target};
+use crate::nodes::driver::{Moved, Node, Prepared, Start, Switch, Target};
 use crate::nodes::session::Error;
+use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::named::HOSTS;
 use crate::sys::process::ProcessId;
 
@@ -59,9 +61,18 @@ pub(super) struct PreparedVm {
     pub templates: Arc<Templates>,
     /// Directories of the host seen inside.
     pub binds: Vec<Bind>,
+    /// The directory of the guest that it starts as a copy of.
+    pub snapshot: Option<PathBuf>,
 }
 
 impl Prepared for PreparedVm {
+    fn check(&self) -> Result<(), Error> {
+        match &self.snapshot {
+            Some(directory) => copy::open(directory).map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn root(&mut self) -> Option<&mut RootView> {
         Some(&mut self.root)
     }
@@ -76,18 +87,10 @@ impl Prepared for PreparedVm {
             ..self.config(start, &start.backends, &vhost)?
         };
         let timeout = boot_timeout();
-        let (vm, channel) = match self.plan.start {
-            GuestStart::Boot => {
-                let vm = Vm::start(&config, Some(&entry))?;
-                let channel = vm.channel(timeout)?;
-                (vm, channel)
-            }
-            GuestStart::Clone => clone::start(&config, Some(&entry), &self.templates, timeout)?,
+        let (vm, channel) = match &self.snapshot {
+            Some(directory) => copy::start(&config, Some(&entry), node, directory, timeout)?,
+            None => self.start_new(&config, &entry, node, timeout)?,
         };
-        // The lab may say itself what is at the place of its hosts file.
-        let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
-        let is_bound = targets.any(|target| Path::new(HOSTS).starts_with(target));
-        network::set_up(&channel, node, (!is_bound).then(|| node.hosts_file()))?;
         if start.inside.is_some() {
             tuned::apply(&channel)?;
         }
@@ -99,7 +102,12 @@ impl Prepared for PreparedVm {
         Ok(Some(vm.id()))
     }
 
-    fn restore(&self, start: &Start<'_>, saved: &SavedAt<'_>) -> Result<Option<ProcessId>, Error> {
+    fn restore(
+        &self,
+        start: &Start<'_>,
+        saved: &Snapshot,
+        from: &Path,
+    ) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         let entry = start.cgroup.entry()?;
         let former = Vm::attach(&node.plan.name, &node.dir, node.process()?);
@@ -108,15 +116,14 @@ impl Prepared for PreparedVm {
         let vhost = self.vhost(&backends)?;
         let config = self.config(start, &backends, &vhost)?;
         copy::check(&config, saved)?;
-        let path = saved.directory.join(snapshot::STATE);
-        let state = File::open(&path).map_err(error::Error::io("open", &path))?;
+        let state = copy::state(from)?;
         former.end()?;
         let timeout = boot_timeout();
         let vm = snapshot::load(&config, Some(&entry), &state, timeout)?;
         if let Some(place) = &start.place {
             pin::pin(&vm, place)?;
         }
-        let channel = copy::go_on(&vm, saved.node, node, timeout);
+        let channel = copy::go_on(&vm, &saved.saved_as, node, timeout);
         let channel = channel.map_err(|error| vm.end_because(error))?;
         node.channels.insert(&node.plan.name, channel);
         Ok(Some(vm.id()))
@@ -184,6 +191,29 @@ impl Prepared for PreparedVm {
 }
 
 impl PreparedVm {
+    /// Starts a guest that takes its network from the lab for the first time.
+    fn start_new(
+        &self,
+        config: &VmConfig<'_>,
+        entry: &CgroupEntry,
+        node: &Node<'_>,
+        timeout: Duration,
+    ) -> Result<(Vm, Channel), Error> {
+        let (vm, channel) = match self.plan.start {
+            GuestStart::Clone => clone::start(config, Some(entry), &self.templates, timeout)?,
+            _ => {
+                let vm = Vm::start(config, Some(entry))?;
+                let channel = vm.channel(timeout)?;
+                (vm, channel)
+            }
+        };
+        // The lab may say itself what is at the place of its hosts file.
+        let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
+        let is_bound = targets.any(|target| Path::new(HOSTS).starts_with(target));
+        network::set_up(&channel, node, (!is_bound).then(|| node.hosts_file()))?;
+        Ok((vm, channel))
+    }
+
     fn config<'a>(
         &self,
         start: &'a Start<'_>,

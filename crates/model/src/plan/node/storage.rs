@@ -172,8 +172,8 @@ fn check_share(node: &Node, storage: &Storage, errors: &mut Diagnostics) {
             "use `type: disk`, or `root: share`",
         );
     }
-    let start = node.fields.start.map(|start| start.value);
-    if start == Some(GuestStart::Clone) && *storage.kind == StorageType::Disk {
+    let start = node.fields.start.as_ref().map(|start| &start.value);
+    if start == Some(&GuestStart::Clone) && *storage.kind == StorageType::Disk {
         let message = format!(
             "node `{name}` starts as a clone and has a disk at `{at}`, which its template has not"
         );

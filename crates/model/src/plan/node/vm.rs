@@ -147,7 +147,11 @@ impl VmPlan {
             boot,
             topology: topology.filter(|_| hardware.topology.is_exposed()),
             memory: memory.with(&hardware),
-            start: fields.start.map(|start| start.value).unwrap_or_default(),
+            start: fields
+                .start
+                .clone()
+                .map(|start| start.value)
+                .unwrap_or_default(),
             acceleration: match wanted {
                 Acceleration::Auto if facts.has(Facts::KVM) => Acceleration::Kvm,
                 Acceleration::Auto => Acceleration::Tcg,
@@ -164,7 +168,11 @@ impl VmPlan {
 
     pub(super) fn facts(&self) -> Vec<String> {
         let mut facts = vec![format!("{} kernel, {}", self.kernel, self.acceleration)];
-        facts.extend((self.start == GuestStart::Clone).then(|| "started as a clone".into()));
+        facts.extend(match &self.start {
+            GuestStart::Boot => None,
+            GuestStart::Clone => Some("started as a clone".to_owned()),
+            GuestStart::Snapshot(_) => Some("started from a snapshot".to_owned()),
+        });
         facts.extend((self.root_by == GuestRoot::Disk).then(|| "root on a disk".into()));
         facts.extend(self.net.facts());
         facts.extend(self.hardware.facts());
@@ -200,8 +208,12 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
         let need = Need::must(Facts::KVM, wish.at, &why, otherwise);
         lacks.capability(&need, errors);
     }
-    if let Some(start) = fields.start.filter(|s| s.value == GuestStart::Clone) {
-        check_clone(node, start.at, errors);
+    match &fields.start {
+        Some(start) if start.value == GuestStart::Clone => check_clone(node, start.at, errors),
+        Some(start) if matches!(start.value, GuestStart::Snapshot(_)) => {
+            check_snapshot(node, start.at, errors);
+        }
+        _ => {}
     }
     if let Some(root) = fields.root.filter(|r| r.value == GuestRoot::Disk) {
         let why = format!("node `{name}` has its root on a disk");
@@ -230,6 +242,23 @@ fn check_clone(node: &Node, at: Mark, errors: &mut Diagnostics) {
     let wants = |of: fn(&VmHardware) -> Option<bool>| hardware.and_then(of) == Some(true);
     if wants(|h| h.huge_pages) || wants(|h| h.preallocate) || wants(|h| h.lock_memory) {
         refuse("wants memory of a particular kind, but shares a template's");
+    }
+}
+
+/// Only VMs with their roots on disks can be saved.
+fn check_snapshot(node: &Node, at: Mark, errors: &mut Diagnostics) {
+    let name = &node.name.value;
+    if node.fields.root.map(|root| root.value) != Some(GuestRoot::Disk) {
+        let message = format!("node `{name}` starts from a snapshot and has its root on a share");
+        errors.add(at, message, "`root: disk`, as the VM that was saved has");
+    }
+    if !node.storage().is_empty() {
+        let message = format!("node `{name}` starts from a snapshot and has `storage`");
+        errors.add(
+            at,
+            message,
+            "`start: boot`: a node with storage cannot be saved",
+        );
     }
 }
 
