@@ -69,7 +69,7 @@ esac
 /// A network over two cards, and one within a card.
 const FUNCTIONS: &str = "name: functions\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}, c: {kind: native}, \
     d: {kind: native}}\n  links:\n    \
-    - {type: sriov, vlan: 401, endpoints: [\"a:lan0\", \"b:lan0\"], interfaces: [eth0, eth1], subnets: [10.9.0.0/24]}\n    \
+    - {type: sriov, vlan: 401, spoof_check: false, trust: true, max_tx_rate: 100Mbit, endpoints: [\"a:lan0\", \"b:lan0\"], interfaces: [eth0, eth1], subnets: [10.9.0.0/24]}\n    \
     - {type: sriov, vlan: 402, endpoints: [\"c:lan0\", \"d:lan0\"], interfaces: [eth0, eth0], subnets: [10.8.0.0/24]}\n";
 
 /// A path with a QEMU whose machine has [`CARDS`]; none where the installed one cannot emulate them.
@@ -127,6 +127,44 @@ fn virtual_functions(bench: &Bench, path: &str) {
     machine.sh("latlab deploy functions.yaml");
     machine.sh("latlab exec functions a -- ping -c 1 -W 10 10.9.0.2");
     machine.sh("latlab exec functions c -- ping -c 1 -W 10 10.8.0.2");
+    // The card next door has the functions of both links.
+    for (card, function, settings) in [
+        (
+            "eth0",
+            0,
+            [
+                "vlan 401",
+                "spoof checking off",
+                "trust on",
+                "max_tx_rate 100Mbps",
+            ],
+        ),
+        (
+            "eth0",
+            1,
+            [
+                "vlan 402",
+                "spoof checking on",
+                "trust off",
+                "link-state auto",
+            ],
+        ),
+        (
+            "eth1",
+            0,
+            [
+                "vlan 401",
+                "spoof checking off",
+                "trust on",
+                "max_tx_rate 100Mbps",
+            ],
+        ),
+    ] {
+        let shown = machine.sh(&format!("ip link show {card} | grep 'vf {function} '"));
+        for setting in settings {
+            assert!(shown.contains(setting), "{card}: {setting}: {shown}");
+        }
+    }
     // Frames stay on their VLAN, whatever address a node takes.
     machine.sh("latlab exec functions c -- ip address add 10.9.0.3/24 dev lan0");
     let said = machine.try_sh("latlab exec functions c -- ping -c 1 -W 2 10.9.0.2");

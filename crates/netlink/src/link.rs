@@ -16,7 +16,8 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
     BridgeStpState, InfoBridge, InfoData, InfoKind, InfoMacVlan, InfoMacVtap, InfoNetkit, InfoVeth,
     InfoVxlan, LinkAttribute, LinkFlags, LinkHeader, LinkInfo, LinkMessage, LinkVfInfo,
-    MacVlanMode, NetkitMode, VfInfo, VfInfoMac, VfInfoVlan,
+    MacVlanMode, NetkitMode, VfInfo, VfInfoMac, VfInfoRate, VfInfoSpoofCheck, VfInfoTrust,
+    VfInfoVlan,
 };
 
 use crate::attribute::{attributes, string_of, u32_of};
@@ -281,6 +282,10 @@ pub struct VirtualFunction {
     pub mac: MacAddress,
     /// The card tags its frames; 0 for none.
     pub vlan: u16,
+    /// The card drops frames from other addresses than its own.
+    pub spoof_check: Option<bool>,
+    /// It may take all frames, and change its address.
+    pub trust: Option<bool>,
 }
 
 /// Changes to an existing link, all in one request. Nothing is changed that is not named.
@@ -358,7 +363,20 @@ impl<'fd> LinkChange<'fd> {
         let number = function.number;
         let mac = VfInfo::Mac(VfInfoMac::new(number, &function.mac.0));
         let vlan = VfInfo::Vlan(VfInfoVlan::new(number, function.vlan.into(), 0));
-        self.with(LinkAttribute::VfInfoList(vec![LinkVfInfo(vec![mac, vlan])]))
+        let spoof_check = function.spoof_check;
+        let spoof_check =
+            spoof_check.map(|on| VfInfo::SpoofCheck(VfInfoSpoofCheck::new(number, on)));
+        let trust = function.trust;
+        let trust = trust.map(|on| VfInfo::Trust(VfInfoTrust::new(number, on)));
+        let all = [mac, vlan].into_iter().chain(spoof_check).chain(trust);
+        self.with(LinkAttribute::VfInfoList(vec![LinkVfInfo(all.collect())]))
+    }
+
+    /// The most that a card lets its virtual function send, in megabits per second. Some drivers take that only while the
+    /// card has carrier.
+    pub fn function_rate(self, number: u32, max_megabits: u32) -> Self {
+        let rate = VfInfo::Rate(VfInfoRate::new(number, 0, max_megabits));
+        self.with(LinkAttribute::VfInfoList(vec![LinkVfInfo(vec![rate])]))
     }
 
     /// Make it a port of the bridge with this index; zero detaches it.

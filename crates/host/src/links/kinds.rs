@@ -38,7 +38,10 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
         Medium::Vxlan(vxlan) => vxlan::make(link, vxlan),
         Medium::Overlay(overlay) => overlay::make(link, overlay),
         Medium::Phys { interfaces } => phys::make(link, interfaces),
-        Medium::Sriov { interfaces, vlan } => sriov::make(link, interfaces, *vlan),
+        Medium::Sriov {
+            interfaces,
+            settings,
+        } => sriov::make(link, interfaces, settings),
     }
 }
 

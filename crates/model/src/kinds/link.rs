@@ -103,6 +103,37 @@ pub enum Cable {
     Netkit,
 }
 
+/// Settings of virtual functions at their card, which their users cannot change. The driver's own where nothing is said.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionSettings {
+    /// The card tags and untags its frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// The card drops frames with another source address than the function's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoof_check: Option<bool>,
+    /// Its user may receive all frames of the card, and change its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
+    /// The most that it sends; whole megabits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tx_rate: Option<BitsPerSecond>,
+}
+
+impl FunctionSettings {
+    pub(crate) fn facts(&self) -> Vec<String> {
+        let switched = |name: &str, on: bool| format!("{name} {}", if on { "on" } else { "off" });
+        let facts = [
+            self.vlan.map(|vlan| format!("VLAN {vlan}")),
+            self.spoof_check.map(|on| switched("spoof check", on)),
+            self.trust.map(|on| switched("trust", on)),
+            self.max_tx_rate
+                .map(|rate| format!("at most {rate} by the card")),
+        ];
+        facts.into_iter().flatten().collect()
+    }
+}
+
 /// Bytes that VXLAN adds to a frame: inner Ethernet 14, VXLAN 8, UDP 8, IPv4 20 (RFC 7348).
 pub(crate) const VXLAN_OVERHEAD: u32 = 50;
 

@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::{Cable, Carrier, Impairment, LinkKind, VXLAN_OVERHEAD};
+use crate::kinds::{Cable, Carrier, FunctionSettings, Impairment, LinkKind, VXLAN_OVERHEAD};
 use crate::spec::Link;
 
 /// IANA's port for VXLAN.
@@ -50,8 +50,8 @@ pub enum Medium {
     Sriov {
         /// The physical function of each endpoint.
         interfaces: Vec<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        vlan: Option<u16>,
+        #[serde(flatten)]
+        settings: FunctionSettings,
     },
 }
 
@@ -166,7 +166,7 @@ impl Medium {
             },
             LinkKind::Sriov => Medium::Sriov {
                 interfaces: link.interfaces(),
-                vlan: link.vlan.map(|vlan| vlan.value),
+                settings: link.function_settings(),
             },
         }
     }
@@ -192,11 +192,8 @@ impl LinkPlan {
         if !interfaces.is_empty() {
             facts.push(format!("over {}", interfaces.join(", ")));
         }
-        if let Medium::Sriov {
-            vlan: Some(vlan), ..
-        } = &self.medium
-        {
-            facts.push(format!("VLAN {vlan}"));
+        if let Medium::Sriov { settings, .. } = &self.medium {
+            facts.extend(settings.facts());
         }
         let first = self
             .endpoints

@@ -10,6 +10,7 @@ use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::kinds::{LinkKind, NodeKind, VXLAN_OVERHEAD};
+use crate::units::BitsPerSecond;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lab {
@@ -329,7 +330,14 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         "cable",
         LinkKind::Overlay,
     );
-    only(link.vlan.as_ref().map(|s| s.at), "vlan", LinkKind::Sriov);
+    for (at, key) in [
+        (link.vlan.map(|s| s.at), "vlan"),
+        (link.spoof_check.map(|s| s.at), "spoof_check"),
+        (link.trust.map(|s| s.at), "trust"),
+        (link.max_tx_rate.map(|s| s.at), "max_tx_rate"),
+    ] {
+        only(at, key, LinkKind::Sriov);
+    }
     if !kind.is_hardware() {
         only(
             link.interfaces.first().map(|s| s.at),
@@ -358,6 +366,8 @@ fn check_interfaces(link: &Link, errors: &mut Diagnostics) {
     errors.add(at, message, hint);
 }
 
+const MEGABIT: u64 = 1_000_000;
+
 fn check_numbers(link: &Link, errors: &mut Diagnostics) {
     let (name, kind) = (shown(&link.name), link.kind.value);
     if let Some(vlan) = link.vlan.filter(|v| !(1..=4094).contains(&v.value)) {
@@ -366,6 +376,15 @@ fn check_numbers(link: &Link, errors: &mut Diagnostics) {
             vlan.value
         );
         errors.add(vlan.at, message, "without `vlan:` frames have no tag");
+    }
+    let whole =
+        |rate: &Spanned<BitsPerSecond>| rate.value.0 >= MEGABIT && rate.value.0 % MEGABIT == 0;
+    if let Some(rate) = link.max_tx_rate.filter(|rate| !whole(rate)) {
+        let message = format!(
+            "max_tx_rate {} of link `{name}` is no whole number of megabits per second",
+            rate.value
+        );
+        errors.add(rate.at, message, "cards count so, for example `500Mbit`");
     }
     if let Some(vni) = link.vni.as_ref().filter(|v| v.value >= 1 << 24) {
         let message = format!("vni {} of link `{name}` does not fit 24 bits", vni.value);

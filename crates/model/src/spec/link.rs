@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::kinds::{Cable, Carrier, Impairment, LinkKind, Mac};
+use crate::kinds::{Cable, Carrier, FunctionSettings, Impairment, LinkKind, Mac};
 use crate::units::{BitsPerSecond, Nanos};
 
 read_words!(LinkKind, "a type of link", "veth");
@@ -155,11 +155,26 @@ pub struct Link {
     pub interfaces: Vec<Spanned<String>>,
     /// `vlan:` of a sriov, whose frames the card tags.
     pub vlan: Option<Spanned<u16>>,
+    /// `spoof_check:` of a sriov.
+    pub spoof_check: Option<Spanned<bool>>,
+    /// `trust:` of a sriov.
+    pub trust: Option<Spanned<bool>>,
+    /// `max_tx_rate:` of a sriov.
+    pub max_tx_rate: Option<Spanned<BitsPerSecond>>,
 }
 
 impl Link {
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
+    }
+
+    pub fn function_settings(&self) -> FunctionSettings {
+        FunctionSettings {
+            vlan: self.vlan.map(|vlan| vlan.value),
+            spoof_check: self.spoof_check.map(|on| on.value),
+            trust: self.trust.map(|on| on.value),
+            max_tx_rate: self.max_tx_rate.map(|rate| rate.value),
+        }
     }
 
     pub fn interfaces(&self) -> Vec<String> {
@@ -216,6 +231,9 @@ impl Link {
             cable: o.get("cable", errors),
             interfaces: o.list("interfaces", errors),
             vlan: o.get("vlan", errors),
+            spoof_check: o.get("spoof_check", errors),
+            trust: o.get("trust", errors),
+            max_tx_rate: o.get("max_tx_rate", errors),
         };
         o.finish(errors);
         link

@@ -9,7 +9,9 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use latlab_model::kinds::FunctionSettings;
 use latlab_model::plan::{LinkPlan, Medium, Plan};
+use latlab_model::units::BitsPerSecond;
 use latlab_netlink::{Handle, LinkChange, MacAddress, VirtualFunction};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,8 @@ use crate::sys::sriov::Device;
 
 /// How long a driver may take to make an interface of a function.
 const INTERFACE_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a card that was set up may take to find its wire.
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(10);
 const INTERFACE_RETRY: Duration = Duration::from_millis(10);
 
 /// A card that is divided for a lab.
@@ -36,7 +40,7 @@ pub struct Divided {
 pub(super) fn make(
     link: &LinkBuilder<'_>,
     interfaces: &[String],
-    vlan: Option<u16>,
+    settings: &FunctionSettings,
 ) -> Result<Vec<VmEnd>, Error> {
     let mut root = Handle::open_in(link.network.root.as_fd()).map_err(link.refused())?;
     let mut taps = Vec::new();
@@ -51,18 +55,60 @@ pub(super) fn make(
             root.apply(&up.request()).map_err(link.refused())?;
         }
         let number = number(link, &end, interface);
-        let settings = VirtualFunction {
+        let function = VirtualFunction {
             number,
             mac: MacAddress(end.interface.mac.0),
-            vlan: vlan.unwrap_or(0),
+            vlan: settings.vlan.unwrap_or(0),
+            spoof_check: settings.spoof_check,
+            trust: settings.trust,
         };
-        let change = LinkChange::of(interface).function(settings);
-        root.apply(&change.request()).map_err(link.refused())?;
+        let change = LinkChange::of(interface).function(function);
+        root.apply(&change.request())
+            .map_err(unsettled(link, interface, number))?;
+        if let Some(rate) = settings.max_tx_rate {
+            set_rate(link, &mut root, interface, (number, rate))?;
+        }
         let function = card.function(number).map_err(link.failed())?;
         let index = bound(link, &mut root, interface, &function)?;
         taps.extend(phys::give(link, &mut root, index, &end)?);
     }
     Ok(taps)
+}
+
+/// Limits what a function sends, once its card has carrier: a driver compares the rate with that of the wire.
+fn set_rate(
+    link: &LinkBuilder<'_>,
+    root: &mut Handle,
+    interface: &str,
+    (number, rate): (u32, BitsPerSecond),
+) -> Result<(), Error> {
+    let deadline = Instant::now() + CARRIER_TIMEOUT;
+    let has_carrier = |root: &mut Handle| {
+        let found = root.link(interface).map_err(link.refused())?;
+        Ok::<_, Error>(found.is_some_and(|found| found.carrier))
+    };
+    while !has_carrier(root)? && Instant::now() < deadline {
+        std::thread::sleep(INTERFACE_RETRY);
+    }
+    let megabits = u32::try_from(rate.0 / 1_000_000).unwrap_or(u32::MAX);
+    let change = LinkChange::of(interface).function_rate(number, megabits);
+    root.apply(&change.request())
+        .map_err(unsettled(link, interface, number))
+}
+
+/// The error of a card that does not take the settings of a function.
+fn unsettled(
+    link: &LinkBuilder<'_>,
+    interface: &str,
+    number: u32,
+) -> impl FnOnce(latlab_netlink::Error) -> Error {
+    let (link, interface) = (link.plan().name.clone(), interface.to_owned());
+    move |source| Error::Undivided {
+        link,
+        interface,
+        reason: format!("its driver refuses the settings of function {number}: {source}"),
+        hint: "not every card has `spoof_check`, `trust` and `max_tx_rate`, which is at most the speed of its wire",
+    }
 }
 
 /// Binds a function to its driver again and waits for its interface: the index.
