@@ -284,7 +284,7 @@ pub struct VirtualFunction {
     pub vlan: u16,
     /// The card drops frames from other addresses than its own.
     pub spoof_check: Option<bool>,
-    /// It may take all frames, and change its address.
+    /// Whether its user may take all frames, and change its address.
     pub trust: Option<bool>,
 }
 

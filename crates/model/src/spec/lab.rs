@@ -307,47 +307,46 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         let hint = "use several links, and nodes that forward between them";
         errors.add(link.kind.at, message, hint);
     }
-    let mut only = |at: Option<Mark>, key: &str, owner: LinkKind| {
+    check_keys(link, errors);
+    check_interfaces(link, errors);
+    check_subnets(link, errors);
+    check_numbers(link, errors);
+}
+
+/// Each key with the type of links that it is for.
+fn check_keys(link: &Link, errors: &mut Diagnostics) {
+    let (name, kind) = (shown(&link.name), link.kind.value);
+    let interfaces = link.interfaces.first().filter(|_| !kind.is_hardware());
+    let keys = [
+        (
+            link.parent.as_ref().map(|s| s.at),
+            "parent",
+            LinkKind::Macvlan,
+        ),
+        (link.vni.map(|s| s.at), "vni", LinkKind::Vxlan),
+        (link.port.map(|s| s.at), "port", LinkKind::Vxlan),
+        (link.carrier.map(|s| s.at), "carrier", LinkKind::Overlay),
+        (link.cable.map(|s| s.at), "cable", LinkKind::Overlay),
+        (link.vlan.map(|s| s.at), "vlan", LinkKind::Sriov),
+        (
+            link.spoof_check.map(|s| s.at),
+            "spoof_check",
+            LinkKind::Sriov,
+        ),
+        (link.trust.map(|s| s.at), "trust", LinkKind::Sriov),
+        (
+            link.max_tx_rate.map(|s| s.at),
+            "max_tx_rate",
+            LinkKind::Sriov,
+        ),
+        (interfaces.map(|s| s.at), "interfaces", LinkKind::Phys),
+    ];
+    for (at, key, owner) in keys {
         if let Some(at) = at.filter(|_| kind != owner) {
             let message = format!("`{key}` of link `{name}` has no meaning for type {kind}");
             errors.add(at, message, format!("remove it, or use `type: {owner}`"));
         }
-    };
-    only(
-        link.parent.as_ref().map(|s| s.at),
-        "parent",
-        LinkKind::Macvlan,
-    );
-    only(link.vni.as_ref().map(|s| s.at), "vni", LinkKind::Vxlan);
-    only(link.port.as_ref().map(|s| s.at), "port", LinkKind::Vxlan);
-    only(
-        link.carrier.as_ref().map(|s| s.at),
-        "carrier",
-        LinkKind::Overlay,
-    );
-    only(
-        link.cable.as_ref().map(|s| s.at),
-        "cable",
-        LinkKind::Overlay,
-    );
-    for (at, key) in [
-        (link.vlan.map(|s| s.at), "vlan"),
-        (link.spoof_check.map(|s| s.at), "spoof_check"),
-        (link.trust.map(|s| s.at), "trust"),
-        (link.max_tx_rate.map(|s| s.at), "max_tx_rate"),
-    ] {
-        only(at, key, LinkKind::Sriov);
     }
-    if !kind.is_hardware() {
-        only(
-            link.interfaces.first().map(|s| s.at),
-            "interfaces",
-            LinkKind::Phys,
-        );
-    }
-    check_interfaces(link, errors);
-    check_subnets(link, errors);
-    check_numbers(link, errors);
 }
 
 /// Each end is on an interface of the host.
