@@ -31,8 +31,13 @@ pub fn change(identity: &Identity) -> Result<(), String> {
     let parameters = Parameters::parse(&identity.parameters)?;
     renew(&identity.renewal)?;
     image::name(&parameters).map_err(|error| error.to_string())?;
-    let former: Vec<_> = identity.macs.iter().map(|(from, _)| *from).collect();
-    let changed = network::clear(&former).and_then(|()| set_macs(&identity.macs));
+    // A change that was cut off may have been done already.
+    let macs: Vec<_> = identity
+        .macs
+        .iter()
+        .flat_map(|(from, to)| [*from, *to])
+        .collect();
+    let changed = network::clear(&macs).and_then(|()| set_macs(&identity.macs));
     changed.map_err(|error| format!("set hardware addresses: {error}"))
 }
 

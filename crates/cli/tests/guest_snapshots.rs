@@ -304,7 +304,7 @@ fn a_copy_that_is_cut_off_is_finished_or_ended() {
     }
     enter("a_copy_that_is_cut_off_is_finished_or_ended", |bench| {
         let text = copies(bench);
-        for delay_ms in [0, 40, 120, 250, 450] {
+        for delay_ms in [0, 40, 120, 250, 400, 450, 500] {
             let lab = bench.deploy(&format!("cut{delay_ms}"), &text);
             let own = |node: &str| at(bench, &lab, node, IDENTITY);
             let (of_a, of_b) = (own("a"), own("b"));

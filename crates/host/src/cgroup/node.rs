@@ -23,7 +23,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a group that lists no process may stay busy. The main thread of a process leaves the list when it has
 /// ended. The group is released by the last thread, which gives back the memory of the process: tenths of a second of
 /// CPU time for a guest. That took 7 s beside processes of raised priority on both CPUs, and once more than a minute.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(180);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long the processes of a group may take to stop. One that waits for a disk stops after that.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);

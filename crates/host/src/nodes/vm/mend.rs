@@ -15,7 +15,6 @@ use super::copy;
 use super::error::Error;
 use super::guest::Vm;
 use super::migrate;
-use super::qmp::Qmp;
 use super::state;
 use crate::nodes::driver::Node;
 use crate::nodes::mend::{Act, Found};
@@ -34,6 +33,15 @@ enum Source {
     Has,
     /// The guest is on its way, and the target may have begun to run.
     HandedOver,
+}
+
+/// The state of a guest at the QEMU that it is to go on in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Has,
+    Loads,
+    /// QEMU was not told to load it. As the latlab that would tell it is gone, it waits for ever.
+    Waits,
 }
 
 /// The place where a guest goes on; none if it has ended at both. `dir` is the directory of the other QEMU.
@@ -60,14 +68,22 @@ pub(super) fn find(node: &Node<'_>, act: Act, dir: &Path) -> Result<Option<Found
             return Ok(Some(Found::Before));
         }
         let Some(other) = &other else { return Ok(None) };
-        if has_guest(other, act)? {
-            return Ok(Some(Found::After(other.id())));
+        match ask_target(other, act) {
+            Ok(Target::Has) => return Ok(Some(Found::After(other.id()))),
+            Ok(Target::Waits) => {
+                other.end()?;
+                return Ok(None);
+            }
+            Ok(Target::Loads) => {}
+            Err(error) => {
+                // A QEMU that ends closes its sockets before it is gone.
+                return match other.end_of_its_own() {
+                    Some(_) => Ok(None),
+                    None => Err(error.into()),
+                };
+            }
         }
         if other.health().is_err() {
-            return Ok(None);
-        }
-        if act == Act::Restore && !is_loading(other)? {
-            other.end()?;
             return Ok(None);
         }
         if Instant::now() >= deadline {
@@ -99,22 +115,24 @@ fn ask_source(vm: &Vm) -> Result<Source, Error> {
     })
 }
 
-/// Whether the guest runs in a QEMU that it was sent to or, of a restore, is loaded there.
-fn has_guest(vm: &Vm, act: Act) -> Result<bool, Error> {
+/// The state of a guest in a QEMU that it was sent to or, of a restore, is loaded in.
+fn ask_target(vm: &Vm, act: Act) -> Result<Target, Error> {
+    // One that is still being started answers later, or ends.
     let Ok(mut qmp) = vm.qmp_within(LOAD_TIMEOUT) else {
-        return Ok(false);
+        return Ok(Target::Loads);
     };
     if state::runs(&mut qmp)? {
-        return Ok(true);
+        return Ok(Target::Has);
     }
-    let is_loaded = |qmp: &mut Qmp| state::is_migrated(qmp).unwrap_or(false);
-    Ok(act == Act::Restore && is_loaded(&mut qmp))
-}
-
-/// Whether a QEMU was told to load a guest. One that was not waits for ever, as the latlab that would tell it is gone.
-fn is_loading(vm: &Vm) -> Result<bool, Error> {
-    let answer = vm.qmp()?.execute("query-migrate", &json!({}))?;
-    Ok(answer.get("status").is_some())
+    if act != Act::Restore {
+        return Ok(Target::Loads);
+    }
+    let answer = qmp.execute("query-migrate", &json!({}))?;
+    Ok(match answer.get("status").and_then(Value::as_str) {
+        Some("completed") => Target::Has,
+        Some(_) => Target::Loads,
+        None => Target::Waits,
+    })
 }
 
 /// Another QEMU of this guest than the one that the lab knows.
