@@ -259,7 +259,7 @@ Example: latlab clone cluster first second third
 
 The copies go on with the memory, processes and files of the node, and with their own names, hardware addresses, \
 addresses, machine ids, random numbers and links. What ran of them before ends. The lab has them as VMs with \
-`root: disk` and the same fields as the node; anything else is refused, and then nothing has changed.")]
+`root: disk` and the same fields as the node. Another one is refused and goes on; copies named before it are made.")]
 pub struct Clone {
     /// Name of the lab.
     pub lab: String,

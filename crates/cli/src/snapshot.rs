@@ -42,7 +42,7 @@ pub fn restore(args: &Restore) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(lines: &Lines, step: &Step<'_>) {
+pub fn tell(lines: &Lines, step: &Step<'_>) {
     if let Step::Preparing(text) = step {
         lines.tell(text);
     }

@@ -18,7 +18,6 @@ use super::error::Error;
 use super::fingerprint;
 use super::guest::Vm;
 use super::network;
-use super::nic::Nic;
 use super::qemu::VmConfig;
 use super::renewal;
 use super::snapshot;
@@ -67,20 +66,13 @@ pub(super) fn state(directory: &Path) -> Result<File, Error> {
 
 /// Refuses a saved guest whose machine is another one than that of `config`, but for what a copy changes.
 pub(super) fn check(config: &VmConfig<'_>, saved: &Snapshot) -> Result<(), Error> {
-    let cards = config.nics.iter().zip(&saved.saved_as.macs);
-    let mut nics: Vec<_> = cards
-        .map(|(nic, mac)| Nic {
-            mac: mac.0,
-            ..nic.clone()
-        })
-        .collect();
-    // One card more than the saved guest has is a difference.
-    nics.extend(config.nics.iter().skip(nics.len()).cloned());
-    let as_saved = VmConfig {
+    let mut as_saved = VmConfig {
         name: saved.saved_as.node.clone(),
-        nics,
         ..config.clone()
     };
+    for (nic, mac) in as_saved.nics.iter_mut().zip(&saved.saved_as.macs) {
+        nic.mac = mac.0;
+    }
     fingerprint::check(&as_saved, &saved.machine)
 }
 
