@@ -249,14 +249,14 @@ impl NodeCgroup {
     /// Lets a frozen group go on. A group that does not exist has nothing to go on with.
     pub fn thaw(&self) -> Result<(), Error> {
         match self.freezer() {
-            Some(freezer) => freezer.set(false),
-            None => Ok(()),
+            // A read takes no lock of the kernel's, and most groups are not frozen.
+            Some(freezer) if !freezer.is_thawed() => freezer.set(false),
+            _ => Ok(()),
         }
     }
 
     fn freezer(&self) -> Option<Freezer> {
-        let mut dirs = self.dirs.iter().filter(|dir| dir.exists());
-        dirs.find_map(|dir| {
+        self.dirs.iter().find_map(|dir| {
             let unified = dir.join("cgroup.freeze");
             if unified.exists() {
                 let events = Some(dir.join("cgroup.events"));
@@ -320,6 +320,12 @@ impl Freezer {
             (None, false) => "THAWED",
         };
         write(&self.file, word)
+    }
+
+    /// It is not frozen, and not about to be.
+    fn is_thawed(&self) -> bool {
+        let text = fs::read_to_string(&self.file).unwrap_or_default();
+        matches!(text.trim(), "0" | "THAWED")
     }
 
     fn is_frozen(&self) -> Result<bool, Error> {

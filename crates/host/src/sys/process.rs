@@ -171,13 +171,13 @@ pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
 /// (`env -i`), or has overwritten its own memory, is found by the node's cgroup only.
 pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
     let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
-    let mut found = Vec::new();
+    let (mut found, own) = (Vec::new(), std::process::id());
     for entry in entries.flatten() {
         let pid = entry
             .file_name()
             .to_str()
             .and_then(|name| name.parse::<u32>().ok());
-        let Some(pid) = pid.filter(|&pid| pid != std::process::id()) else {
+        let Some(pid) = pid.filter(|&pid| pid != own) else {
             continue;
         };
         // First look without a pidfd, because almost every process is a stranger.
