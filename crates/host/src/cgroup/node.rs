@@ -322,7 +322,7 @@ impl Freezer {
         write(&self.file, word)
     }
 
-    /// It is not frozen, and not about to be.
+    /// Not frozen, and not about to be.
     fn is_thawed(&self) -> bool {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
         matches!(text.trim(), "0" | "THAWED")
