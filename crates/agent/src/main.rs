@@ -18,6 +18,7 @@ mod kernel_line;
 mod launch;
 mod log;
 mod modules;
+mod mpi;
 mod network;
 mod os;
 mod pause;
@@ -61,6 +62,12 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         descriptors (on the host); as `docker-runtime`, be that daemon's runtime
   terminal COLUMNS ROWS -- COMMAND...
                         run a command at a terminal; standard input brings keys and sizes
+  mpi serve NAME ADDRESS PORT TOKEN
+                        run what `mpi start` asks for, in a node that is called NAME
+  mpi start PORT TOKEN ADDRESS LINE...
+                        have the node at ADDRESS run a line for its shell; be `mpirun`'s remote shell
+  mpi run NAME PROGRAM ARGUMENT...
+                        execute a program in a node that is called NAME
   echo PORT             answer one connection with what it sends, for ten minutes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
@@ -117,6 +124,14 @@ fn main() -> ExitCode {
             }
         }
         ["echo", port] => echo::run(port),
+        ["mpi", "serve", name, address, port, token] => mpi::serve(name, address, port, token),
+        ["mpi", "start", port, token, address, line @ ..] => {
+            match mpi::start(port, token, address, line) {
+                Ok(status) => return ExitCode::from(status),
+                Err(error) => Err(error),
+            }
+        }
+        ["mpi", "run", name, program, arguments @ ..] => mpi::run(name, program, arguments),
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };
