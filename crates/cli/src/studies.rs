@@ -21,6 +21,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("forwarder", include_str!("../../../studies/forwarder.yaml")),
     ("overlay", include_str!("../../../studies/overlay.yaml")),
     ("carriers", include_str!("../../../studies/carriers.yaml")),
+    ("mpi", include_str!("../../../studies/mpi.yaml")),
     (
         "forwarder-quick",
         include_str!("../../../studies/forwarder-quick.yaml"),

@@ -29,8 +29,14 @@ fn every_program_runs_natively_and_in_containers_of_both_runtimes() {
                     "  - {{name: {name}-from, probe: workload, on: b, from: c, program: {program}, duration: 1s}}\n"
                 );
             }
+            all += "  - {name: mpi, probe: workload, on: [a, b, c], program: {name: mpi-hpcc, n: 100}}\n";
             let (said, run) = run(bench, "programs", &lab, &all);
             said.good();
+            // One job of three nodes, which the first began.
+            let result = result_of(&run, "mpi");
+            assert_eq!((result.nodes.len(), &*result.nodes[0].node), (1, "a"));
+            let output = read(&run, &result.nodes[0].output);
+            assert!(output.contains("CommWorldProcs=3"), "{output}");
             for name in PROGRAMS {
                 let result = result_of(&run, name);
                 let nodes: Vec<&str> = result.nodes.iter().map(|n| n.node.as_str()).collect();

@@ -129,11 +129,15 @@ pub const TOOLS: &[Tool] = &[
         "no `program: oltp`",
     )),
     optional(tool("mariadb", "mariadb-client-core", "no `program: oltp`")),
-    optional(tool("mpirun", "openmpi-bin", "no `program: hpcc`")),
+    optional(tool(
+        "mpirun",
+        "openmpi-bin",
+        "no `program: hpcc` or `mpi-hpcc`",
+    )),
     // Without a question it would begin to measure.
     optional(asked_with(
         UNASKED,
-        tool("hpcc", "hpcc", "no `program: hpcc`"),
+        tool("hpcc", "hpcc", "no `program: hpcc` or `mpi-hpcc`"),
     )),
     optional(asked_with(
         "-V",

@@ -41,13 +41,17 @@ pub fn measure(
 ) -> Result<Measured, Error> {
     let work = programs::of(workload, measurement);
     let mut kept = Kept::default();
-    let sites = site::all(lab, measurement, workload, &work.files())?;
-    let mut result = site::make_directories(lab, &sites, &work.files(), &mut kept)
+    let all = site::all(lab, measurement, workload, work.as_ref())?;
+    let sites = match work.is_joint() {
+        true => &all[..1],
+        false => &all[..],
+    };
+    let mut result = site::make_directories(lab, &all, &work.files(), &mut kept)
         .and_then(|files_on| {
             let timeout = Duration::from_nanos(workload.timeout.0);
             Ok((
                 files_on,
-                serve_and_run(lab, work.as_ref(), &sites, timeout, &mut kept)?,
+                serve_and_run(lab, work.as_ref(), &all, sites, timeout, &mut kept)?,
             ))
         })
         .map(|(files_on, mut result)| {
@@ -56,7 +60,7 @@ pub fn measure(
             }
             result
         });
-    let removed = site::remove_directories(lab, &sites, &mut Kept::default());
+    let removed = site::remove_directories(lab, &all, &mut Kept::default());
     if result.is_ok() {
         result = removed.and(result);
     }
@@ -73,17 +77,19 @@ pub fn measure(
     }
 }
 
-/// A server that ended by itself is the reason for whatever its client says.
+/// Runs clients in `sites`, beside the servers of `all`. A server that ended by itself is the reason for whatever its
+/// client says.
 fn serve_and_run(
     lab: &Lab,
     work: &dyn Work,
+    all: &[Site],
     sites: &[Site],
     timeout: Duration,
     kept: &mut Kept,
 ) -> Result<WorkloadResult, Error> {
     let mut servers: Vec<Serving> = Vec::new();
     let mut result = Ok(());
-    for site in sites {
+    for site in all {
         let Some(server) = work.server(&site.place) else {
             continue;
         };

@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use latlab_host::lab::Lab;
 use latlab_model::kinds::StorageType;
+use latlab_model::plan::Reach;
 use latlab_model::spec::{Measurement, Workload};
 use latlab_wire::scratch::Medium;
 
 use super::node::{Job, run_all};
-use super::programs::{Files, Place};
+use super::programs::{Files, Peers, Place, Work};
 use crate::error::Error;
 use crate::measured::Kept;
 
@@ -31,42 +32,76 @@ impl Site {
     }
 }
 
-/// The sites of a measurement, in its order. Fails when no link takes the client to the server.
+/// The sites of a measurement, in its order; of a job the first is the client of the others. Fails when no link takes the
+/// client to the server.
 pub(super) fn all(
     lab: &Lab,
     measurement: &Measurement,
     workload: &Workload,
-    files: &Files,
+    work: &dyn Work,
 ) -> Result<Vec<Site>, Error> {
     let names: Vec<&str> = lab.plan().nodes.iter().map(|n| n.name.as_str()).collect();
-    let client = workload.from.as_ref().map(|from| from.value.clone());
+    let nodes = workload.nodes(&names);
+    let from = workload.from.as_ref().map(|from| from.value.as_str());
+    let begins = nodes.first().filter(|_| work.is_joint()).copied();
     let is_ipv6 = measurement.ip == 6;
+    let files = &work.files();
     let site = |node: &str| {
-        let (server, listen) = match &client {
+        let client = from.or(begins).filter(|client| *client != node);
+        let (server, listen) = match client {
             None => (loopback(is_ipv6), loopback(is_ipv6)),
-            Some(client) => {
-                let reach = lab.plan().reach(client, node, None, is_ipv6);
-                let reach = reach.ok_or_else(|| Error::Unreachable {
-                    from: client.clone(),
-                    to: node.to_owned(),
-                })?;
-                (reach.address, any(is_ipv6))
-            }
+            Some(client) => (reach(lab, client, node, is_ipv6)?.address, any(is_ipv6)),
+        };
+        let peers = match begins == Some(node) {
+            true => peers(lab, node, &nodes[1..], is_ipv6)?,
+            false => Peers::default(),
         };
         let directory = directory(lab, node, files);
         Ok(Site {
             place: Place {
-                agent: lab.agent_file(client.as_deref().unwrap_or(node)),
+                node: node.to_owned(),
+                agent: lab.agent_file(client.unwrap_or(node)),
+                own_agent: lab.agent(node),
                 in_tmpfs: is_tmpfs(lab, node, &directory),
                 directory,
                 server: server.to_string(),
                 listen: listen.to_string(),
+                peers,
             },
             node: node.to_owned(),
-            client: client.clone(),
+            client: client.map(str::to_owned),
         })
     };
-    workload.nodes(&names).into_iter().map(site).collect()
+    nodes.iter().copied().map(site).collect()
+}
+
+fn reach(lab: &Lab, from: &str, to: &str, is_ipv6: bool) -> Result<Reach, Error> {
+    let reach = lab.plan().reach(from, to, None, is_ipv6);
+    reach.ok_or_else(|| Error::Unreachable {
+        from: from.to_owned(),
+        to: to.to_owned(),
+    })
+}
+
+/// The other nodes of a job that `node` begins.
+fn peers(lab: &Lab, node: &str, others: &[&str], is_ipv6: bool) -> Result<Peers, Error> {
+    let mut peers = Peers::default();
+    for other in others {
+        let reach = reach(lab, node, other, is_ipv6)?;
+        if peers.addresses.is_empty() {
+            peers.addresses.push(reach.source.to_string());
+        }
+        peers.addresses.push(reach.address.to_string());
+        let interfaces = lab.plan().node(other).map(|node| &node.interfaces);
+        let addresses = interfaces.into_iter().flatten().flat_map(|i| &i.addresses);
+        let of_link = addresses.filter(|address| address.addr() == reach.address);
+        for network in of_link.map(|address| address.trunc().to_string()) {
+            if !peers.networks.contains(&network) {
+                peers.networks.push(network);
+            }
+        }
+    }
+    Ok(peers)
 }
 
 fn loopback(is_ipv6: bool) -> IpAddr {

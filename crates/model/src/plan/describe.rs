@@ -232,5 +232,9 @@ fn describe_program(program: &Program) -> String {
                 many(p.processes, "MPI rank")
             )
         }
+        Program::MpiHpcc(p) => {
+            let ranks = many(p.processes, "MPI rank");
+            format!("HPC Challenge as one job, N {}, {ranks} in each node", p.n)
+        }
     }
 }

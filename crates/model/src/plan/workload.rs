@@ -48,6 +48,9 @@ pub(super) fn check_workload(
             errors.add(from.at, message, hint);
         }
     }
+    if program.name().is_joint() {
+        check_joint(m, &on, plan, errors);
+    }
     let on_host = |name: &&&str| plan.node(name).is_some_and(|node| node.kind().is_host());
     if let Some(node) = on
         .iter()
@@ -64,6 +67,26 @@ pub(super) fn check_workload(
     if let Program::Fio(fio) = program {
         for node in on.iter().filter_map(|name| plan.node(name)) {
             check_fio(m, fio, node, errors);
+        }
+    }
+}
+
+/// Each node of a job talks to each other one. From the host, every user of it could.
+fn check_joint(m: &Measurement, on: &[&str], plan: &Plan, errors: &mut Diagnostics) {
+    let name = &*m.name;
+    for (index, from) in on.iter().enumerate() {
+        if plan.node(from).is_some_and(|node| node.kind().is_host()) {
+            let message =
+                format!("measurement `{name}` has `{from}` in its job, which is the host itself");
+            let hint =
+                "name another node: every user of the host could give commands to the others";
+            errors.add(m.name.at, message, hint);
+        }
+        let mut unreached = on[index + 1..].iter();
+        if let Some(to) = unreached.find(|to| plan.reach(from, to, None, false).is_none()) {
+            let message =
+                format!("measurement `{name}`: no link takes IPv4 from `{from}` to `{to}`");
+            errors.add(m.name.at, message, "join all nodes of the job by a link");
         }
     }
 }

@@ -19,6 +19,8 @@ pub enum Program {
     Fio(Fio),
     Oltp(Oltp),
     Hpcc(Hpcc),
+    /// One job over all nodes of the measurement.
+    MpiHpcc(Hpcc),
 }
 
 /// Prime numbers by trial division: the rate of events and the time of each.
@@ -92,9 +94,10 @@ pub struct Oltp {
     pub directory: Option<String>,
 }
 
-/// HPC Challenge: Linpack, STREAM and RandomAccess of one program.
+/// HPC Challenge: Linpack, STREAM, RandomAccess and the network's tests of one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hpcc {
+    /// Ranks in each node.
     pub processes: u32,
     /// Order of Linpack's matrix; the other tests take their sizes from it.
     pub n: u32,
@@ -169,10 +172,11 @@ pub enum ProgramName {
     Fio,
     Oltp,
     Hpcc,
+    MpiHpcc,
 }
 words!(ProgramName, "a built-in program", {
     "sysbench-cpu" => SysbenchCpu, "sysbench-fileio" => SysbenchFileio, "xz" => Xz, "redis" => Redis, "fio" => Fio,
-    "oltp" => Oltp, "hpcc" => Hpcc,
+    "oltp" => Oltp, "hpcc" => Hpcc, "mpi-hpcc" => MpiHpcc,
 });
 
 impl ProgramName {
@@ -191,7 +195,9 @@ impl ProgramName {
                 ("mariadb", "mariadb-client-core"),
                 ("sysbench", "sysbench"),
             ],
-            ProgramName::Hpcc => &[("hpcc", "hpcc"), ("mpirun", "openmpi-bin")],
+            ProgramName::Hpcc | ProgramName::MpiHpcc => {
+                &[("hpcc", "hpcc"), ("mpirun", "openmpi-bin")]
+            }
         }
     }
 
@@ -202,7 +208,12 @@ impl ProgramName {
 
     /// Whether it runs for the time that it is given, or takes the time that it takes.
     pub fn is_timed(self) -> bool {
-        self != ProgramName::Hpcc
+        !matches!(self, ProgramName::Hpcc | ProgramName::MpiHpcc)
+    }
+
+    /// Whether all nodes of a measurement run one job together, and talk over the links that join them.
+    pub fn is_joint(self) -> bool {
+        self == ProgramName::MpiHpcc
     }
 }
 
@@ -216,6 +227,7 @@ impl Program {
             Program::Fio(_) => ProgramName::Fio,
             Program::Oltp(_) => ProgramName::Oltp,
             Program::Hpcc(_) => ProgramName::Hpcc,
+            Program::MpiHpcc(_) => ProgramName::MpiHpcc,
         }
     }
 
@@ -310,10 +322,15 @@ fn parameters(name: ProgramName, o: &mut Object<'_>, errors: &mut Diagnostics) -
             table_size: number(o, "table_size", 10_000, &ROWS, errors),
             directory: directory(o, errors),
         }),
-        ProgramName::Hpcc => Program::Hpcc(Hpcc {
-            processes: number(o, "processes", 1, &PROCESSES, errors),
-            n: number(o, "n", 1000, &ORDERS, errors),
-        }),
+        ProgramName::Hpcc => Program::Hpcc(hpcc(o, errors)),
+        ProgramName::MpiHpcc => Program::MpiHpcc(hpcc(o, errors)),
+    }
+}
+
+fn hpcc(o: &mut Object<'_>, errors: &mut Diagnostics) -> Hpcc {
+    Hpcc {
+        processes: number(o, "processes", 1, &PROCESSES, errors),
+        n: number(o, "n", 1000, &ORDERS, errors),
     }
 }
 

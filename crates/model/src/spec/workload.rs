@@ -329,6 +329,17 @@ impl Workload {
         if let Some(from) = &self.from {
             refuse_client(of, from, &seen, names, errors);
         }
+        let is_joint = self
+            .program()
+            .is_some_and(|program| program.name().is_joint());
+        if let ([_], [name], true) = (&seen[..], &self.on[..], is_joint) {
+            let message = format!("measurement `{of}` has one node for a job of several");
+            errors.add(
+                name.at,
+                message,
+                "name the others with `on` too: `on: [a, b]`",
+            );
+        }
     }
 
     /// The program, if it is a built-in one.

@@ -1,6 +1,7 @@
 //! `hpcc`, the HPC Challenge: Linpack, STREAM and RandomAccess, which one program runs one after the other.
 //!
-//! Its problem sizes follow from Linpack's matrix. It takes no time to run for.
+//! Its problem sizes follow from Linpack's matrix. It takes no time to run for. Its tests of the network are read by
+//! [`super::mpi_hpcc`].
 
 use latlab_model::results::Figure;
 use latlab_model::spec::Hpcc as Asked;
@@ -57,16 +58,69 @@ pub(super) struct Hpcc {
     pub asked: Asked,
 }
 
-impl Hpcc {
-    /// Rows and columns of the grid of processes, as near to a square as there is.
-    fn grid(&self) -> [u32; 2] {
-        let processes = self.asked.processes;
-        let rows = (1..=processes).take_while(|rows| rows * rows <= processes);
-        let rows = rows
-            .filter(|rows| processes % rows == 0)
-            .last()
-            .unwrap_or(1);
-        [rows, processes / rows]
+/// Rows and columns of a grid of ranks, as near to a square as there is.
+fn grid(ranks: u32) -> [u32; 2] {
+    let rows = (1..=ranks).take_while(|rows| rows * rows <= ranks);
+    let rows = rows.filter(|rows| ranks % rows == 0).last().unwrap_or(1);
+    [rows, ranks / rows]
+}
+
+/// Tells the version, and writes the input of a run of `ranks` ranks.
+pub(super) fn preparation(at: &Place, n: u32, ranks: u32) -> Vec<String> {
+    let [rows, columns] = grid(ranks).map(|number| number.to_string());
+    let input = INPUT
+        .replace("{N}", &n.to_string())
+        .replace("{P}", &rows)
+        .replace("{Q}", &columns);
+    shell(&format!(
+        "mpirun --version && cat >'{}/hpccinf.txt' <<'END'\n{input}END\n",
+        at.directory
+    ))
+}
+
+/// The value that the summary has under a name.
+pub(super) fn value_of(name: &str, text: &str) -> Result<f64, String> {
+    of_regex(&format!(r"(?m)^{name}=(\S+)$"), text)
+}
+
+/// Fails unless it ran with this size and number of ranks, and all its own tests passed.
+pub(super) fn check(text: &str, n: u32, ranks: u32) -> Result<(), String> {
+    for (name, asked) in [("HPL_N", n), ("CommWorldProcs", ranks)] {
+        let found = value_of(name, text)?;
+        if found != f64::from(asked) {
+            return Err(format!("ran with {name} {found} instead of {asked}"));
+        }
+    }
+    if value_of("Success", text)? != 1.0 {
+        return Err("says that a test failed".into());
+    }
+    // Linpack's only test, and each of PTRANS; RandomAccess counts its wrong words.
+    let passed = text
+        .lines()
+        .any(|line| line.starts_with("||Ax-b||") && line.ends_with("PASSED"));
+    if !passed || text.contains("FAILED") {
+        return Err("says that a residual is too large".into());
+    }
+    let wrong = value_of("MPIRandomAccess_ErrorsFraction", text)?;
+    if wrong > 0.01 {
+        return Err(format!("updated {wrong} of its words wrongly"));
+    }
+    Ok(())
+}
+
+/// The versions of the program and of MPI.
+pub(super) fn version(prepared: &str, output: &str) -> Option<String> {
+    let of = |name: &str| of_regex(&format!(r"(?m)^Version{name}=([0-9]+)$"), output).ok();
+    let (major, minor, micro) = (of("Major")?, of("Minor")?, of("Micro")?);
+    let mpi = prepared.lines().next()?.trim();
+    Some(format!("{major}.{minor}.{micro}, {mpi}"))
+}
+
+/// All of them above zero: a clock that is too coarse says 0.
+pub(super) fn above_zero(values: Vec<f64>) -> Result<Vec<f64>, String> {
+    match values.iter().all(|value| *value > 0.0) {
+        true => Ok(values),
+        false => Err(format!("says {values:?}")),
     }
 }
 
@@ -80,15 +134,7 @@ impl Work for Hpcc {
     }
 
     fn preparation(&self, at: &Place) -> Vec<String> {
-        let [rows, columns] = self.grid().map(|number| number.to_string());
-        let input = INPUT
-            .replace("{N}", &self.asked.n.to_string())
-            .replace("{P}", &rows)
-            .replace("{Q}", &columns);
-        shell(&format!(
-            "mpirun --version && cat >'{}/hpccinf.txt' <<'END'\n{input}END\n",
-            at.directory
-        ))
+        preparation(at, self.asked.n, self.asked.processes)
     }
 
     fn command(&self, at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
@@ -116,30 +162,8 @@ impl Work for Hpcc {
 
     fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
-        let of = |name: &str| of_regex(&format!(r"(?m)^{name}=(\S+)$"), &text);
-        for (name, asked) in [
-            ("HPL_N", self.asked.n),
-            ("CommWorldProcs", self.asked.processes),
-        ] {
-            let found = of(name)?;
-            if found != f64::from(asked) {
-                return Err(format!("ran with {name} {found} instead of {asked}"));
-            }
-        }
-        if of("Success")? != 1.0 {
-            return Err("says that a test failed".into());
-        }
-        // Linpack's only test, and each of PTRANS; RandomAccess counts its wrong words.
-        let passed = text
-            .lines()
-            .any(|line| line.starts_with("||Ax-b||") && line.ends_with("PASSED"));
-        if !passed || text.contains("FAILED") {
-            return Err("says that a residual is too large".into());
-        }
-        let wrong = of("MPIRandomAccess_ErrorsFraction")?;
-        if wrong > 0.01 {
-            return Err(format!("updated {wrong} of its words wrongly"));
-        }
+        check(&text, self.asked.n, self.asked.processes)?;
+        let of = |name: &str| value_of(name, &text);
         // Each rank's own, all at the same time.
         let ranks = f64::from(self.asked.processes);
         let mut values = vec![of("HPL_Tflops")? * 1e3];
@@ -147,17 +171,11 @@ impl Work for Hpcc {
             values.push(of(&format!("StarSTREAM_{name}"))? * ranks);
         }
         values.push(of("StarRandomAccess_GUPs")? * ranks);
-        match values.iter().all(|value| *value > 0.0) {
-            true => Ok(values),
-            false => Err(format!("says {values:?}")),
-        }
+        above_zero(values)
     }
 
     fn version(&self, prepared: &str, output: &str) -> Option<String> {
-        let of = |name: &str| of_regex(&format!(r"(?m)^Version{name}=([0-9]+)$"), output).ok();
-        let (major, minor, micro) = (of("Major")?, of("Minor")?, of("Micro")?);
-        let mpi = prepared.lines().next()?.trim();
-        Some(format!("{major}.{minor}.{micro}, {mpi}"))
+        version(prepared, output)
     }
 }
 
@@ -221,7 +239,7 @@ mod tests {
             (6, [2, 3]),
             (7, [1, 7]),
         ] {
-            assert_eq!(work(processes, 1000).grid(), grid);
+            assert_eq!(super::grid(processes), grid);
         }
     }
 }

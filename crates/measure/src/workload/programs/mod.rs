@@ -2,6 +2,8 @@
 
 mod fio;
 mod hpcc;
+mod mpi;
+mod mpi_hpcc;
 mod oltp;
 mod own;
 mod redis;
@@ -16,7 +18,7 @@ use latlab_model::spec::{Measurement, Program, Task, Workload};
 
 use times::Times;
 pub(crate) use work::Work;
-pub(super) use work::{Evidence, Files, Place};
+pub(super) use work::{Evidence, Files, Peers, Place};
 
 pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work> {
     let times = Times {
@@ -42,5 +44,6 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work
         Program::Fio(asked) => Box::new(fio::Fio { asked, times }),
         Program::Oltp(asked) => Box::new(oltp::Oltp { asked, times }),
         Program::Hpcc(asked) => Box::new(hpcc::Hpcc { asked }),
+        Program::MpiHpcc(asked) => Box::new(mpi_hpcc::MpiHpcc::new(asked)),
     }
 }

@@ -14,6 +14,12 @@ pub(crate) trait Work {
         Files::None
     }
 
+    /// Whether the nodes of the measurement run one job: the first one begins it, and each other one has a server that
+    /// starts its part.
+    fn is_joint(&self) -> bool {
+        false
+    }
+
     /// The server that it is a client of, in the node of the measurement.
     fn server(&self, _at: &Place) -> Option<Server> {
         None
@@ -48,8 +54,11 @@ pub(crate) trait Work {
 /// A node as its program finds it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Place {
-    /// Path of the agent.
+    pub node: String,
+    /// Path of the agent, in the client's node.
     pub agent: String,
+    /// The agent as the node's own command.
+    pub own_agent: String,
     /// The program's own directory, empty before; none without files.
     pub directory: String,
     /// The directory is in storage of type tmpfs.
@@ -58,6 +67,17 @@ pub(crate) struct Place {
     pub server: String,
     /// The address that the server listens at.
     pub listen: String,
+    /// The other nodes of a job, in the node that begins it.
+    pub peers: Peers,
+}
+
+/// Nodes of a job as the one that begins it reaches them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Peers {
+    /// Its own address first. Empty without a job of several nodes.
+    pub addresses: Vec<String>,
+    /// The networks of these addresses, with the lengths of their prefixes.
+    pub networks: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
