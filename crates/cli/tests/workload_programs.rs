@@ -29,7 +29,7 @@ fn every_program_runs_natively_and_in_containers_of_both_runtimes() {
                     "  - {{name: {name}-from, probe: workload, on: b, from: c, program: {program}, duration: 1s}}\n"
                 );
             }
-            all += "  - {name: mpi, probe: workload, on: [a, b, c], program: {name: mpi-hpcc, n: 100}}\n";
+            all += "  - {name: mpi, probe: workload, on: [a, b, c], program: {name: mpi-hpcc, n: 100}, timeout: 180s}\n";
             let (said, run) = run(bench, "programs", &lab, &all);
             said.good();
             // One job of three nodes, which the first began.
