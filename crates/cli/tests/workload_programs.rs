@@ -76,6 +76,22 @@ fn every_program_runs_natively_and_in_containers_of_both_runtimes() {
     );
 }
 
+#[test]
+fn a_job_over_a_nat_is_refused() {
+    enter("a_job_over_a_nat_is_refused", |bench| {
+        let study = bench.file(
+            "over-nat",
+            "name: over-nat\nlab:\n  name: NAME\n  topology:\n    nodes: {a: {kind: native}, b: {kind: native}}\n    \
+             links: [{type: nat, endpoints: [\"a:eth0\", \"b:eth0\"]}]\nmeasurements:\n  \
+             - {name: job, probe: workload, on: [a, b], program: mpi-hpcc}\nreplicates: 1\n",
+        );
+        let said = bench.latlab(&["validate", &study]);
+        assert_eq!(said.code, 2, "{said:?}");
+        let expected = "no link without NAT joins `a` and `b` over IPv4";
+        assert!(said.err.contains(expected), "{said:?}");
+    });
+}
+
 /// The text becomes another one as soon as it is there.
 const SPOILS: &str = "while :; do [ ! -e /dev/shm/latlab/made ] || printf '~' | \
     dd of=/dev/shm/latlab/corpus bs=1 seek=100 conv=notrunc status=none; sleep 0.05; done";

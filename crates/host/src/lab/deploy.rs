@@ -38,6 +38,7 @@ use crate::sys::file::Lock;
 use crate::sys::mount;
 use crate::sys::proc;
 use crate::sys::process::ProcessId;
+use crate::sys::random;
 use crate::tuning;
 
 /// How long another latlab may hold the lock of deployments, which is held for a file or two.
@@ -416,9 +417,5 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
 }
 
 fn new_id() -> String {
-    let mut bytes = [0u8; 8];
-    // Flags 0: it blocks only in the first moments of a boot.
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok();
-    let id: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    format!("{id}-{}", std::process::id())
+    format!("{}-{}", random::hex::<8>(), std::process::id())
 }

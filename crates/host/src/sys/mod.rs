@@ -24,6 +24,7 @@ pub mod net_settings;
 pub mod netns;
 pub mod proc;
 pub mod process;
+pub mod random;
 pub mod sched;
 pub mod sealed;
 pub mod seccomp;

@@ -39,10 +39,13 @@ pub fn measure(
     measurement: &Measurement,
     workload: &Workload,
 ) -> Result<Measured, Error> {
-    let work = programs::of(workload, measurement);
+    let names: Vec<&str> = lab.plan().nodes.iter().map(|n| n.name.as_str()).collect();
+    let nodes = workload.nodes(&names);
+    let work = programs::of(workload, measurement, nodes.len());
     let mut kept = Kept::default();
-    let all = site::all(lab, measurement, workload, work.as_ref())?;
-    let sites = match work.is_joint() {
+    let all = site::all(lab, measurement, workload, &nodes, &work.files())?;
+    // The first node of a job begins it.
+    let sites = match workload.is_joint() {
         true => &all[..1],
         false => &all[..],
     };
@@ -174,7 +177,7 @@ fn cpu_of(lab: &Lab, sites: &[Site]) -> Vec<NodeCpu> {
     let of = |site: &Site| {
         let client = site.client.as_ref();
         (
-            lab.node_cpu_ns(&site.node),
+            lab.node_cpu_ns(&site.place.node),
             client.and_then(|client| lab.node_cpu_ns(client)),
         )
     };
@@ -196,7 +199,7 @@ impl Before {
             available_lost_bytes: lost.map(|(before, now)| before as i64 - now as i64),
             memory: sites
                 .iter()
-                .map(|site| lab.node_memory(&site.node).unwrap_or_default())
+                .map(|site| lab.node_memory(&site.place.node).unwrap_or_default())
                 .collect(),
             // Reading memory takes time of this process, which is no program's.
             cpu: cpu_of(lab, sites),
@@ -220,7 +223,7 @@ impl Before {
         let record = |(index, (site, one)): (usize, (&Site, &Ended))| {
             let (after, before) = (cpu[index], self.cpu[index]);
             NodeWorkload {
-                node: site.node.clone(),
+                node: site.place.node.clone(),
                 began_ns: one.began_ns.saturating_sub(first),
                 ended_ns: one.ended_ns.saturating_sub(first),
                 cpu_ns: used(after.0, before.0),

@@ -9,14 +9,13 @@ use latlab_model::spec::{Measurement, Workload};
 use latlab_wire::scratch::Medium;
 
 use super::node::{Job, run_all};
-use super::programs::{Files, Peers, Place, Work};
+use super::programs::{Files, Peers, Place};
 use crate::error::Error;
 use crate::measured::Kept;
 
 /// A program's node, and that of its client if it is another one.
 #[derive(Debug)]
 pub(super) struct Site {
-    pub node: String,
     pub client: Option<String>,
     pub place: Place,
 }
@@ -24,11 +23,11 @@ pub(super) struct Site {
 impl Site {
     /// In the node of the measurement, where a server is.
     pub fn job(&self, argv: Vec<String>) -> Job {
-        Job::of(&self.node, argv)
+        Job::of(&self.place.node, argv)
     }
 
     pub fn client_job(&self, argv: Vec<String>) -> Job {
-        Job::of(self.client.as_ref().unwrap_or(&self.node), argv)
+        Job::of(self.client.as_ref().unwrap_or(&self.place.node), argv)
     }
 }
 
@@ -38,14 +37,12 @@ pub(super) fn all(
     lab: &Lab,
     measurement: &Measurement,
     workload: &Workload,
-    work: &dyn Work,
+    nodes: &[&str],
+    files: &Files,
 ) -> Result<Vec<Site>, Error> {
-    let names: Vec<&str> = lab.plan().nodes.iter().map(|n| n.name.as_str()).collect();
-    let nodes = workload.nodes(&names);
     let from = workload.from.as_ref().map(|from| from.value.as_str());
-    let begins = nodes.first().filter(|_| work.is_joint()).copied();
+    let begins = nodes.first().filter(|_| workload.is_joint()).copied();
     let is_ipv6 = measurement.ip == 6;
-    let files = &work.files();
     let site = |node: &str| {
         let client = from.or(begins).filter(|client| *client != node);
         let (server, listen) = match client {
@@ -68,7 +65,6 @@ pub(super) fn all(
                 listen: listen.to_string(),
                 peers,
             },
-            node: node.to_owned(),
             client: client.map(str::to_owned),
         })
     };
@@ -92,14 +88,10 @@ fn peers(lab: &Lab, node: &str, others: &[&str], is_ipv6: bool) -> Result<Peers,
             peers.addresses.push(reach.source.to_string());
         }
         peers.addresses.push(reach.address.to_string());
-        let interfaces = lab.plan().node(other).map(|node| &node.interfaces);
-        let addresses = interfaces.into_iter().flatten().flat_map(|i| &i.addresses);
-        let of_link = addresses.filter(|address| address.addr() == reach.address);
-        for network in of_link.map(|address| address.trunc().to_string()) {
-            if !peers.networks.contains(&network) {
-                peers.networks.push(network);
-            }
-        }
+        let network = reach.network.map(|network| network.to_string());
+        peers
+            .networks
+            .extend(network.filter(|network| !peers.networks.contains(network)));
     }
     Ok(peers)
 }
@@ -155,7 +147,7 @@ pub(super) fn make_directories(
         let is_refused = on_disk && medium.is_memory;
         if is_refused {
             return Err(Error::InMemory {
-                node: site.node.clone(),
+                node: site.place.node.clone(),
                 directory: site.place.directory.clone(),
                 kind: medium.kind,
             });
@@ -176,7 +168,7 @@ fn scratch(lab: &Lab, sites: &[Site], verb: &str) -> Vec<Job> {
         let directory = &site.place.directory;
         let argv = match directory.is_empty() {
             true => Vec::new(),
-            false => [&lab.agent(&site.node), "scratch", verb, directory]
+            false => [&lab.agent(&site.place.node), "scratch", verb, directory]
                 .map(str::to_owned)
                 .to_vec(),
         };

@@ -108,6 +108,11 @@ impl Plan {
             if let (Some(address), Some(source_address)) = (address, pick(&source.addresses)) {
                 return Some(Reach {
                     address,
+                    network: target
+                        .addresses
+                        .iter()
+                        .find(|own| own.addr() == address)
+                        .map(IpNet::trunc),
                     source: source_address,
                     link: target.link,
                 });
@@ -158,6 +163,8 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     pub address: IpAddr,
+    /// The network of the address; none where a NAT stands for the node.
+    pub network: Option<IpNet>,
     /// Sender's own address on that link.
     pub source: IpAddr,
     pub link: usize,

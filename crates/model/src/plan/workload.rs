@@ -55,7 +55,7 @@ pub(super) fn check_workload(
     if let Some(node) = on
         .iter()
         .find(on_host)
-        .filter(|_| program.name().has_server())
+        .filter(|_| program.name().has_server() || program.name().is_joint())
     {
         let message = format!(
             "measurement `{}` has its server in `{node}`, which is the host itself",
@@ -71,21 +71,19 @@ pub(super) fn check_workload(
     }
 }
 
-/// Each node of a job talks to each other one. From the host, every user of it could.
+/// Each node of a job calls each other one at its own address, which a NAT hides.
 fn check_joint(m: &Measurement, on: &[&str], plan: &Plan, errors: &mut Diagnostics) {
-    let name = &*m.name;
+    let is_joined = |from: &str, to: &str| {
+        let reach = plan.reach(from, to, None, false);
+        reach.is_some_and(|reach| reach.network.is_some())
+    };
     for (index, from) in on.iter().enumerate() {
-        if plan.node(from).is_some_and(|node| node.kind().is_host()) {
-            let message =
-                format!("measurement `{name}` has `{from}` in its job, which is the host itself");
-            let hint =
-                "name another node: every user of the host could give commands to the others";
-            errors.add(m.name.at, message, hint);
-        }
-        let mut unreached = on[index + 1..].iter();
-        if let Some(to) = unreached.find(|to| plan.reach(from, to, None, false).is_none()) {
-            let message =
-                format!("measurement `{name}`: no link takes IPv4 from `{from}` to `{to}`");
+        let mut others = on[index + 1..].iter();
+        if let Some(to) = others.find(|to| !is_joined(from, to) || !is_joined(to, from)) {
+            let name = &*m.name;
+            let message = format!(
+                "measurement `{name}`: no link without NAT joins `{from}` and `{to}` over IPv4"
+            );
             errors.add(m.name.at, message, "join all nodes of the job by a link");
         }
     }

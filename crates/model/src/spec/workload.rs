@@ -329,10 +329,7 @@ impl Workload {
         if let Some(from) = &self.from {
             refuse_client(of, from, &seen, names, errors);
         }
-        let is_joint = self
-            .program()
-            .is_some_and(|program| program.name().is_joint());
-        if let ([_], [name], true) = (&seen[..], &self.on[..], is_joint) {
+        if let ([_], [name], true) = (&seen[..], &self.on[..], self.is_joint()) {
             let message = format!("measurement `{of}` has one node for a job of several");
             errors.add(
                 name.at,
@@ -340,6 +337,12 @@ impl Workload {
                 "name the others with `on` too: `on: [a, b]`",
             );
         }
+    }
+
+    /// Whether its nodes run one job together.
+    pub fn is_joint(&self) -> bool {
+        self.program()
+            .is_some_and(|program| program.name().is_joint())
     }
 
     /// The program, if it is a built-in one.

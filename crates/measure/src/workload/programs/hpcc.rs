@@ -78,6 +78,14 @@ pub(super) fn preparation(at: &Place, n: u32, ranks: u32) -> Vec<String> {
     ))
 }
 
+/// A line of `mpirun`, where its files are, and what it wrote into them.
+pub(super) fn command(at: &Place, mpirun: &str) -> Vec<String> {
+    shell(&format!(
+        "cd '{}' && {mpirun} && cat hpccoutf.txt",
+        at.directory
+    ))
+}
+
 /// The value that the summary has under a name.
 pub(super) fn value_of(name: &str, text: &str) -> Result<f64, String> {
     of_regex(&format!(r"(?m)^{name}=(\S+)$"), text)
@@ -139,10 +147,7 @@ impl Work for Hpcc {
 
     fn command(&self, at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
         let processes = self.asked.processes;
-        Ok(shell(&format!(
-            "cd '{}' && {MPI} -np {processes} hpcc && cat hpccoutf.txt",
-            at.directory
-        )))
+        Ok(command(at, &format!("{MPI} -np {processes} hpcc")))
     }
 
     fn figures(&self) -> Vec<Figure> {

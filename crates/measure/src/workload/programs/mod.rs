@@ -20,7 +20,8 @@ use times::Times;
 pub(crate) use work::Work;
 pub(super) use work::{Evidence, Files, Peers, Place};
 
-pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work> {
+/// The program of a measurement that runs in `nodes` nodes.
+pub(super) fn of(workload: &Workload, measurement: &Measurement, nodes: usize) -> Box<dyn Work> {
     let times = Times {
         duration_ns: measurement.duration.0,
         warmup_ns: measurement.warmup.0,
@@ -44,6 +45,6 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement) -> Box<dyn Work
         Program::Fio(asked) => Box::new(fio::Fio { asked, times }),
         Program::Oltp(asked) => Box::new(oltp::Oltp { asked, times }),
         Program::Hpcc(asked) => Box::new(hpcc::Hpcc { asked }),
-        Program::MpiHpcc(asked) => Box::new(mpi_hpcc::MpiHpcc::new(asked)),
+        Program::MpiHpcc(asked) => Box::new(mpi_hpcc::MpiHpcc::new(asked, nodes)),
     }
 }

@@ -3,9 +3,8 @@
 use latlab_model::results::Figure;
 use latlab_model::spec::Hpcc as Asked;
 
-use super::work::{Evidence, Files, Place, Server, Work, figure, shell};
+use super::work::{Evidence, Files, Place, Server, Work, figure};
 use super::{hpcc, mpi};
-use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
 /// A name in the summary, the figure's name, title and unit, and whether more is better. Latencies are one way.
@@ -64,17 +63,17 @@ const FIGURES: [(&str, &str, &str, &str, bool); 10] = [
     ("HPL_Tflops", "linpack", "Linpack", "TFLOPS", true),
 ];
 
-/// Stands before the number of ranks in what the preparation says.
-const RANKS: &str = "ranks=";
-
 pub(super) struct MpiHpcc {
     asked: Asked,
+    /// In all nodes.
+    ranks: u32,
     token: String,
 }
 
 impl MpiHpcc {
-    pub fn new(asked: Asked) -> Self {
+    pub fn new(asked: Asked, nodes: usize) -> Self {
         MpiHpcc {
+            ranks: asked.processes * nodes as u32,
             asked,
             token: mpi::token(),
         }
@@ -90,30 +89,17 @@ impl Work for MpiHpcc {
         Files::Memory
     }
 
-    fn is_joint(&self) -> bool {
-        true
-    }
-
     fn server(&self, at: &Place) -> Option<Server> {
         mpi::server(at, &self.token)
     }
 
     fn preparation(&self, at: &Place) -> Vec<String> {
-        let ranks = self.asked.processes * at.peers.addresses.len() as u32;
-        let mut prepare = hpcc::preparation(at, self.asked.n, ranks);
-        if let Some(line) = prepare.last_mut() {
-            // For the reader, which knows nothing of the place.
-            line.push_str(&format!("echo {RANKS}{ranks}"));
-        }
-        prepare
+        hpcc::preparation(at, self.asked.n, self.ranks)
     }
 
     fn command(&self, at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
         let line = mpi::run(at, &self.token, self.asked.processes, "hpcc")?;
-        Ok(shell(&format!(
-            "cd '{}' && {line} && cat hpccoutf.txt",
-            at.directory
-        )))
+        Ok(hpcc::command(at, &line))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -122,10 +108,9 @@ impl Work for MpiHpcc {
             .collect()
     }
 
-    fn read(&self, ended: &Ended, evidence: &Evidence) -> Result<Vec<f64>, String> {
+    fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
-        let ranks = of_regex(&format!("(?m)^{RANKS}([0-9]+)$"), &evidence.prepared)?;
-        hpcc::check(&text, self.asked.n, ranks as u32)?;
+        hpcc::check(&text, self.asked.n, self.ranks)?;
         let values = FIGURES.iter().map(|(name, ..)| hpcc::value_of(name, &text));
         hpcc::above_zero(values.collect::<Result<_, _>>()?)
     }
@@ -141,16 +126,12 @@ mod tests {
 
     const OUTPUT: &str = include_str!("../../../tests/programs/mpi-hpcc.txt");
 
-    fn read(output: &str, ranks: u32) -> Result<Vec<f64>, String> {
-        let evidence = Evidence {
-            prepared: format!("mpirun (Open MPI) 4.1.4\n\nranks={ranks}\n"),
-            ..Evidence::default()
-        };
+    fn read(output: &str, nodes: usize) -> Result<Vec<f64>, String> {
         let asked = Asked {
             processes: 1,
             n: 1000,
         };
-        MpiHpcc::new(asked).read(&Ended::saying(output), &evidence)
+        MpiHpcc::new(asked, nodes).read(&Ended::saying(output), &Evidence::default())
     }
 
     #[test]

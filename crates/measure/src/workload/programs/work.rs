@@ -14,13 +14,7 @@ pub(crate) trait Work {
         Files::None
     }
 
-    /// Whether the nodes of the measurement run one job: the first one begins it, and each other one has a server that
-    /// starts its part.
-    fn is_joint(&self) -> bool {
-        false
-    }
-
-    /// The server that it is a client of, in the node of the measurement.
+    /// The server that it is a client of, in the node of the measurement; of a job the starter of a node's part.
     fn server(&self, _at: &Place) -> Option<Server> {
         None
     }
