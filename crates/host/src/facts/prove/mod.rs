@@ -17,6 +17,7 @@ mod kvm;
 mod links;
 mod proofs;
 pub(super) mod report;
+mod verdicts;
 
 pub use kvm::fetches_kernel;
 pub(super) use proofs::prove;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use latlab_model::facts::Facts;
 
 use super::report::{Outcome, Report};
+use super::verdicts::Verdicts;
 use super::{control, criu, devices, files, kernel, kvm, links};
 use crate::facts::options::ReadOptions;
 
@@ -25,6 +26,8 @@ struct Proof {
     covers: &'static [&'static str],
     run: fn(&Report),
     timeout: Duration,
+    /// Whether it is about nothing but the running kernel, which goes on to do what it did once.
+    of_kernel: bool,
 }
 
 const fn proof(covers: &'static [&'static str], run: fn(&Report)) -> Proof {
@@ -32,6 +35,14 @@ const fn proof(covers: &'static [&'static str], run: fn(&Report)) -> Proof {
         covers,
         run,
         timeout: TIMEOUT,
+        of_kernel: false,
+    }
+}
+
+const fn of_kernel(covers: &'static [&'static str], run: fn(&Report)) -> Proof {
+    Proof {
+        of_kernel: true,
+        ..proof(covers, run)
     }
 }
 
@@ -40,24 +51,43 @@ const PROOFS: &[Proof] = &[
         timeout: BOOT_TIMEOUT,
         ..proof(&[Facts::KVM], kvm::run)
     },
-    proof(links::COVERS, links::run),
+    of_kernel(links::COVERS, links::run),
     proof(&[Facts::MASQUERADE], links::masquerade),
-    proof(control::COVERS, control::run),
-    proof(&[Facts::OVERLAYFS], files::run),
+    of_kernel(control::COVERS, control::run),
+    of_kernel(&[Facts::OVERLAYFS], files::run),
     proof(&[Facts::LOOP], files::loop_device),
     proof(&[Facts::IO_URING], files::io_uring),
     Proof {
         timeout: CRIU_TIMEOUT,
         ..proof(&[Facts::CRIU], criu::run)
     },
-    proof(&[Facts::NAMESPACES], kernel::namespaces),
-    proof(kernel::BPF, kernel::bpf),
+    of_kernel(&[Facts::NAMESPACES], kernel::namespaces),
+    of_kernel(kernel::BPF, kernel::bpf),
     proof(&[Facts::VHOST_NET], devices::run),
 ];
 
-/// Tries what is wanted and waits for the answers, for each proof not longer than its timeout.
+/// Tries what is wanted and waits for the answers, for each proof not longer than its timeout. A reader that does without
+/// detail is content with what worked in this boot.
 pub(in crate::facts) fn prove(options: &ReadOptions) -> BTreeMap<&'static str, Outcome> {
-    run_proofs(PROOFS, options)
+    let of_kernel = PROOFS.iter().filter(|proof| proof.of_kernel);
+    let lasting: Vec<&str> = of_kernel.flat_map(|proof| proof.covers).copied().collect();
+    let mut options = options.clone();
+    if !lasting.iter().any(|name| options.prove.contains(*name)) {
+        return run_proofs(PROOFS, &options);
+    }
+    let verdicts = Verdicts::load(&options.dirs);
+    let mut known = BTreeMap::new();
+    if !options.detail {
+        known.extend(lasting.iter().filter_map(|name| {
+            let outcome = verdicts.of(name)?;
+            options.prove.take(*name).map(|_| (*name, outcome))
+        }));
+    }
+    let mut outcomes = run_proofs(PROOFS, &options);
+    let tried = outcomes.iter().filter(|(name, _)| lasting.contains(*name));
+    verdicts.keep(&options.dirs, tried);
+    outcomes.extend(known);
+    outcomes
 }
 
 fn run_proofs(proofs: &[Proof], options: &ReadOptions) -> BTreeMap<&'static str, Outcome> {
