@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
@@ -73,7 +74,7 @@ pub struct TreeOptions {
 pub fn clone_tree(source: &Path, recursive: bool) -> Result<OwnedFd, Error> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
-    rustix::mount::open_tree(rustix::fs::CWD, source, flags)
+    rustix::mount::open_tree(CWD, source, flags)
         .map_err(Error::of("clone the mount of", source.display()))
 }
 
@@ -131,7 +132,7 @@ pub fn file_system(
 /// Attaches a cloned mount at `target`; nothing mounted there is seen elsewhere.
 pub fn attach(mount: impl AsFd, target: &Path) -> Result<(), Error> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rustix::mount::move_mount(mount, "", rustix::fs::CWD, target, flags)
+    rustix::mount::move_mount(mount, "", CWD, target, flags)
         .map_err(Error::of("attach a mount at", target.display()))?;
     rustix::mount::mount_change(target, MountPropagationFlags::PRIVATE)
         .map_err(Error::of("make private", target.display()))
@@ -186,8 +187,19 @@ pub fn make_private(directory: &Path) -> Result<(), Error> {
         .map_err(Error::of("make private", directory.display()))
 }
 
+/// Whether something is mounted at `path`. The kernel tells (Linux 5.8); the table of mounts would have to be put together.
 pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
-    Ok(mount_points()?.iter().any(|point| point == path))
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    match rustix::fs::statx(CWD, path, flags, StatxFlags::empty()) {
+        Ok(about)
+            if about
+                .stx_attributes_mask
+                .contains(StatxAttributes::MOUNT_ROOT) =>
+        {
+            Ok(about.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+        }
+        _ => Ok(mount_points()?.iter().any(|point| point == path)),
+    }
 }
 
 /// Unmounts `directory` and everything mounted on or below it, going on after failures. Lazily: a mount that is still
