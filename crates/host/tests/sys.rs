@@ -11,7 +11,7 @@ use latlab_host::sys::netns::{self, NetNs, NewNetNs};
 use latlab_host::sys::process::{self, Process};
 use latlab_host::sys::spawn::Spawn;
 use latlab_host::sys::tap::{self, TapOptions};
-use latlab_host::sys::{Error, mount};
+use latlab_host::sys::{Error, mount, tree};
 use latlab_netlink::Handle;
 use sandbox::TIMEOUT;
 
@@ -127,6 +127,39 @@ fn unmounting_below_takes_stacks_and_busy_mounts_and_nothing_else() {
         drop(file);
         mount::unmount_below(&ours).unwrap();
         mount::unmount_below(&directory.join("never-there")).unwrap();
+    });
+}
+
+#[test]
+fn a_tree_is_not_removed_through_a_mount() {
+    sandbox::run("tree", |directory| {
+        let tree_at = |name: &str| {
+            let tree = directory.join(name);
+            fs::create_dir_all(tree.join("sub/place")).unwrap();
+            fs::write(tree.join("sub/file"), "").unwrap();
+            tree
+        };
+        let other = directory.join("other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("kept"), "x").unwrap();
+        let refused = |tree: &Path| tree::remove(tree).unwrap_err().to_string();
+
+        let tree = tree_at("directory");
+        mount::bind(&other, &tree.join("sub/place"), false).unwrap();
+        assert_eq!(refused(&tree), "something is mounted at place");
+        mount::unmount_below(&tree).unwrap();
+        tree::remove(&tree).unwrap();
+        assert!(!tree.exists());
+
+        let tree = tree_at("file");
+        mount::bind(&other.join("kept"), &tree.join("sub/file"), false).unwrap();
+        assert!(refused(&tree).contains("busy"), "{}", refused(&tree));
+        mount::unmount_below(&tree).unwrap();
+
+        let tree = tree_at("top");
+        mount::bind(&other, &tree, false).unwrap();
+        assert_eq!(refused(&tree), "something is mounted at top");
+        assert_eq!(fs::read(other.join("kept")).unwrap(), b"x");
     });
 }
 

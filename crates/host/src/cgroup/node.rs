@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -218,6 +219,15 @@ impl NodeCgroup {
         kill_listed(dir)
     }
 
+    /// Ends what is left in a group that is about to be removed. The directory that lists its processes is removed first,
+    /// which the kernel refuses while there is one.
+    pub fn end_members(&self) -> Result<(), Error> {
+        match self.tracker().map(fs::remove_dir) {
+            Some(Err(_)) => self.kill_all(),
+            None | Some(Ok(())) => Ok(()),
+        }
+    }
+
     /// Ends all processes of a group that goes on to be used. Once a group was killed in one step (`cgroup.kill`), the
     /// kernel kills also what is born in it later: seen on Linux 6.18, with `CLONE_INTO_CGROUP` from outside.
     pub fn end_all(&self) -> Result<(), Error> {
@@ -278,7 +288,9 @@ impl NodeCgroup {
             let mut is_shared = false;
             for shared in dir.ancestors().skip(1).take(2) {
                 // Other nodes live in it, and so in what is above it.
-                is_shared = is_shared || fs::remove_dir(shared).is_err_and(|e| is_busy(&e));
+                is_shared = is_shared
+                    || has_directories(shared)
+                    || fs::remove_dir(shared).is_err_and(|e| is_busy(&e));
                 if is_shared {
                     give_back_cpus(shared);
                 }
@@ -517,6 +529,13 @@ fn kill_member(dir: &Path, pid: u32) {
         // A process that is gone needs no signal.
         let _ = pidfd_send_signal(&held, Signal::KILL);
     }
+}
+
+/// Whether a directory is seen to hold others: it has a link from each (`..`). An attempt to remove it would wait for a
+/// lock of the kernel's that the release of groups just removed holds.
+fn has_directories(dir: &Path) -> bool {
+    const OF_AN_EMPTY_ONE: u64 = 2;
+    fs::metadata(dir).is_ok_and(|about| about.nlink() > OF_AN_EMPTY_ONE)
 }
 
 fn is_busy(error: &io::Error) -> bool {

@@ -1,6 +1,5 @@
 //! The journal of a lab, undone.
 
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,12 +29,35 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<Vec<String>, Error> {
         Journal::forget(dirs, name)?;
         return Ok(warnings);
     };
-    thaw(&journal);
-    for undo in &journal.undo {
-        if let Err(cause) = undo_one(undo, &journal.header, dirs, &mut warnings) {
-            causes.push(cause);
+    let groups = groups_of(&journal, &mut causes);
+    thaw(&groups, dirs.paused(name).exists());
+    let mut undo_all = |all: &[&Undo]| {
+        for undo in all {
+            causes.extend(undo_one(undo, &journal.header, dirs, &mut warnings).err());
         }
-    }
+    };
+    // Groups first of what is listed after the processes, and tuning after them: only an empty partition can be removed.
+    let is_group = |undo: &Undo| matches!(undo, Undo::Cgroup { .. });
+    let first = journal.undo.iter().position(is_group);
+    let (before, rest) = journal.undo.split_at(first.unwrap_or(journal.undo.len()));
+    undo_all(&before.iter().collect::<Vec<_>>());
+    let (tuning, files): (Vec<&Undo>, Vec<&Undo>) = rest
+        .iter()
+        .filter(|undo| !is_group(undo))
+        .partition(|undo| matches!(undo, Undo::Tuning { .. }));
+    // Without a process they are removed beside the files. The kernel takes as long for both.
+    let members = groups.iter().filter_map(|group| group.end_members().err());
+    let mut left: Vec<String> = members.map(|error| error.to_string()).collect();
+    std::thread::scope(|scope| {
+        let removal = (!groups.is_empty()).then(|| scope.spawn(|| remove_groups(&groups)));
+        undo_all(&files);
+        if let Some(removal) = removal {
+            let removed = removal.join();
+            left.extend(removed.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+    });
+    undo_all(&tuning);
+    causes.extend(left);
     if causes.is_empty() {
         Journal::forget(dirs, name)?;
         return Ok(warnings);
@@ -46,14 +68,44 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<Vec<String>, Error> {
     })
 }
 
-/// Lets paused nodes go on: in a freezer of cgroup version 1 not even SIGKILL ends a process.
-fn thaw(journal: &Journal) {
+/// The groups of a lab's nodes. One that is not of a node by its path is a cause that the lab remains.
+fn groups_of(journal: &Journal, causes: &mut Vec<String>) -> Vec<NodeCgroup> {
+    let mut groups = Vec::new();
     for undo in &journal.undo {
         if let Undo::Cgroup { dirs } = undo {
-            // A process that stays is told of when it does not end.
-            let _ = NodeCgroup::from_dirs(dirs.clone()).and_then(|group| group.thaw());
+            match NodeCgroup::from_dirs(dirs.clone()) {
+                Ok(group) => groups.push(group),
+                Err(error) => causes.push(error.to_string()),
+            }
         }
     }
+    groups
+}
+
+/// Lets nodes go on that stand still, also for the time of a snapshot that was cut off: in a freezer of cgroup version 1 not
+/// even SIGKILL ends a process. In version 2 it does, so that only those are to go on that are known to be `paused` and
+/// may end in peace.
+fn thaw(groups: &[NodeCgroup], paused: bool) {
+    for group in groups.iter().filter(|g| paused || g.unified().is_none()) {
+        // A process that stays is told of when it does not end.
+        let _ = group.thaw();
+    }
+}
+
+/// Removes groups whose processes have ended; why some remain.
+fn remove_groups(groups: &[NodeCgroup]) -> Vec<String> {
+    let remove = |group: &NodeCgroup| {
+        group.remove().or_else(|error| {
+            group.kill_all()?;
+            match error {
+                // The last remove waited for the process.
+                cgroup::Error::Ending { .. } => Err(error),
+                _ => group.remove(),
+            }
+        })
+    };
+    let failed = groups.iter().filter_map(|group| remove(group).err());
+    failed.map(|error| error.to_string()).collect()
 }
 
 fn undo_one(
@@ -65,19 +117,7 @@ fn undo_one(
     let text = |e: &dyn std::fmt::Display| e.to_string();
     match undo {
         Undo::Processes => stop_processes(&header.id),
-        Undo::Cgroup { dirs } => {
-            let group = NodeCgroup::from_dirs(dirs.clone()).map_err(|e| text(&e))?;
-            // As a rule all of its processes have ended.
-            let removed = group.remove().or_else(|error| {
-                group.kill_all()?;
-                match error {
-                    // The last remove waited for the process.
-                    cgroup::Error::Ending { .. } => Err(error),
-                    _ => group.remove(),
-                }
-            });
-            removed.map_err(|e| text(&e))
-        }
+        Undo::Cgroup { .. } => Ok(()),
         Undo::Tuning { owner } => revert(dirs, owner),
         // Cards are then as the host's boot left them.
         Undo::Lent { .. } | Undo::Divided { .. } if was_booted_since(header) => Ok(()),
@@ -98,7 +138,7 @@ fn undo_one(
         }
         Undo::Storage { path } => remove_storage(path, &header.lab, dirs),
         Undo::Directory { path } => check_ours(path, dirs).and_then(|()| {
-            remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
+            tree::remove(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
         }),
     }
 }
@@ -118,14 +158,15 @@ fn remove_storage(path: &Path, lab: &str, dirs: &Dirs) -> Result<(), String> {
         let device = device.file_name().unwrap_or_default().to_string_lossy();
         return Err(format!("a disk of it is in use by {device}"));
     }
-    remove_tree(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
+    tree::remove(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
 }
 
 /// Ends every process that carries the label, and those that they start meanwhile.
 fn stop_processes(id: &str) -> Result<(), String> {
     let mut left = 0;
+    let mut search = process::Search::new(id);
     for _ in 0..ROUNDS {
-        let ours = process::labelled(id).map_err(|e| e.to_string())?;
+        let ours = search.find().map_err(|e| e.to_string())?;
         if ours.is_empty() {
             return Ok(());
         }
@@ -172,15 +213,6 @@ fn remove_interface(name: &str, id: &str) -> Result<(), latlab_netlink::Error> {
         Err(e) if !e.is_not_found() => Err(e),
         _ => Ok(()),
     }
-}
-
-/// Removes a directory with all it holds, and never through a mount: what is mounted there belongs
-/// to others.
-fn remove_tree(path: &Path) -> io::Result<()> {
-    if crate::sys::inside::has_mounts_below(path).map_err(io::Error::other)? {
-        return Err(io::Error::other("something is mounted below it"));
-    }
-    tree::remove(path)
 }
 
 fn revert(dirs: &Dirs, owner: &str) -> Result<(), String> {

@@ -166,6 +166,12 @@ pub fn threads(pid: u32) -> Vec<u32> {
     numbers(format!("/proc/{pid}/task"))
 }
 
+/// The number that the kernel gave to a process last, as `/proc/loadavg` tells it (proc_loadavg(5)).
+pub(super) fn last_pid() -> Option<u32> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().nth(4)?.parse().ok()
+}
+
 pub fn boot_id() -> Result<String, Error> {
     const FILE: &str = "/proc/sys/kernel/random/boot_id";
     let text = fs::read_to_string(FILE).map_err(Error::of("read", FILE))?;

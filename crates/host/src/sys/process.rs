@@ -6,6 +6,7 @@
 //! What was started but not yet remembered when latlab died is found by the variable
 //! [`LAB_VARIABLE`], which every process of a lab inherits. Nothing is ever found by name.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -157,42 +158,71 @@ impl AsFd for Process {
 
 /// Every process, except this one, whose environment carries the label of lab `id`.
 pub fn labelled(id: &str) -> Result<Vec<Process>, Error> {
-    let found = all_labelled()?;
-    Ok(found
-        .into_iter()
-        .filter(|(label, _)| label == id)
-        .map(|(_, process)| process)
-        .collect())
+    Search::new(id).find()
 }
 
-/// Every process, except this one, that carries the label of any lab, with that lab's id.
+/// A search for the processes of a lab, which may be repeated.
 ///
 /// The environment read is the one the process started its program with. A program that was started without the label
 /// (`env -i`), or has overwritten its own memory, is found by the node's cgroup only.
-pub fn all_labelled() -> Result<Vec<(String, Process)>, Error> {
-    let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
-    let (mut found, own) = (Vec::new(), std::process::id());
-    for entry in entries.flatten() {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse::<u32>().ok());
-        let Some(pid) = pid.filter(|&pid| pid != own) else {
-            continue;
-        };
-        // First look without a pidfd, because almost every process is a stranger.
-        if label_of(pid).is_none() {
-            continue;
-        }
-        let Some(process) = Process::of_pid(pid)? else {
-            continue;
-        };
-        let Some(label) = label_of(pid) else { continue };
-        if !process.has_ended()? {
-            found.push((label, process));
+pub struct Search<'a> {
+    id: &'a str,
+    /// Kernel threads and processes that have ended: most of a machine's, and none of them can become a lab's.
+    without_memory: HashSet<u32>,
+    /// The number that the kernel gave last.
+    last_pid: u32,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(id: &'a str) -> Self {
+        Self {
+            id,
+            without_memory: HashSet::new(),
+            last_pid: 0,
         }
     }
-    Ok(found)
+
+    pub fn find(&mut self) -> Result<Vec<Process>, Error> {
+        let last_pid = proc::last_pid().unwrap_or_default();
+        if last_pid < self.last_pid {
+            // The numbers began anew, and some of them may be others' now.
+            self.without_memory.clear();
+        }
+        self.last_pid = last_pid;
+        let entries = fs::read_dir("/proc").map_err(Error::of("list", "/proc"))?;
+        let (mut found, own) = (Vec::new(), std::process::id());
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.parse::<u32>().ok());
+            let is_new = |pid: &u32| *pid != own && !self.without_memory.contains(pid);
+            let Some(pid) = pid.filter(is_new) else {
+                continue;
+            };
+            found.extend(self.examine(pid)?);
+        }
+        Ok(found)
+    }
+
+    fn examine(&mut self, pid: u32) -> Result<Option<Process>, Error> {
+        // First look without a pidfd, because almost every process is a stranger.
+        match environ(pid) {
+            Ok(environ) if self.is_in(&environ) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                self.without_memory.insert(pid);
+                return Ok(None);
+            }
+            _ => return Ok(None),
+        }
+        let Some(process) = Process::of_pid(pid)? else {
+            return Ok(None);
+        };
+        let is_ours = environ(pid).is_ok_and(|environ| self.is_in(&environ));
+        Ok((is_ours && !process.has_ended()?).then_some(process))
+    }
+
+    fn is_in(&self, environ: &[u8]) -> bool {
+        find_label(environ).as_deref() == Some(self.id)
+    }
 }
 
 /// Ends all `processes`: SIGTERM, at most `grace` for all of them together, then SIGKILL. Returns
@@ -247,17 +277,12 @@ fn has_no_memory(pid: u32) -> bool {
     sizes.split_whitespace().next() == Some("0")
 }
 
-/// The lab a process belongs to; `None` for strangers, kernel threads and what has ended.
-fn label_of(pid: u32) -> Option<String> {
-    find_label(&environ(pid)?)
-}
-
-/// The environment of a process, its variables separated by zero bytes; `None` if it has none that may be read.
+/// The environment of a process, its variables separated by zero bytes. Without memory it has none (ESRCH).
 ///
 /// Any process may declare gigabytes of its memory to be its environment (`PR_SET_MM_MAP`,
 /// prctl(2)), so the size has a limit, above the 6 MiB that execve(2) accepts.
-pub fn environ(pid: u32) -> Option<Vec<u8>> {
-    proc::read(&format!("/proc/{pid}/environ"), MAX_ENVIRON_BYTES).ok()
+pub fn environ(pid: u32) -> io::Result<Vec<u8>> {
+    proc::read(&format!("/proc/{pid}/environ"), MAX_ENVIRON_BYTES)
 }
 
 fn find_label(environ: &[u8]) -> Option<String> {
@@ -283,7 +308,8 @@ mod tests {
         let process = Process::of_pid(child.id()).unwrap().unwrap();
         // `spawn` returns inside of `execve`, a moment before the kernel shows the new environment.
         let deadline = Instant::now() + Duration::from_secs(10);
-        while label_of(child.id()).as_deref() != Some(label) && Instant::now() < deadline {
+        let shown = || find_label(&environ(child.id()).unwrap_or_default());
+        while shown().as_deref() != Some(label) && Instant::now() < deadline {
             std::thread::yield_now();
         }
         (child, process)
@@ -327,14 +353,24 @@ mod tests {
         let (ours, theirs) = (unique("ours"), unique("ours-not"));
         let (_child, process) = sleeper(&ours);
         let (mut stranger, _) = sleeper(&theirs);
-        let found = labelled(&ours).unwrap();
+        let mut search = Search::new(&ours);
+        let found = search.find().unwrap();
         assert_eq!(
             found.iter().map(Process::id).collect::<Vec<_>>(),
             [process.id()]
         );
         assert_eq!(stop(&found, Duration::from_secs(10)).unwrap(), []);
         assert!(process.has_ended().unwrap());
-        assert!(labelled(&ours).unwrap().is_empty());
+        assert!(search.find().unwrap().is_empty());
+        assert!(
+            !search.without_memory.is_empty(),
+            "what has ended, at least"
+        );
+        let (_later, process) = sleeper(&ours);
+        let found = search.find().unwrap();
+        assert_eq!(found.len(), 1, "what began since then is found");
+        assert_eq!(found[0].id(), process.id());
+        assert_eq!(stop(&found, Duration::from_secs(10)).unwrap(), []);
         assert_eq!(stranger.try_wait().unwrap(), None, "a stranger lives on");
         stranger.kill().unwrap();
         stranger.wait().unwrap();

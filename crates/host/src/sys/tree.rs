@@ -4,21 +4,32 @@
 //! removes, by a few thousand directories within each other. Here a directory that lies deeper than `MAX_DEPTH` is
 //! moved to the top first.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat, openat2, renameat, unlinkat,
+};
 use rustix::io::Errno;
 
 const MAX_DEPTH: usize = 16;
 
-/// Removes a directory with all below it, follows no symbolic links, and does not enter mounts: these are an error. Not
-/// an error if it is gone.
+/// Removes a directory with all below it, follows no symbolic links, and does not enter mounts at it or below it, which
+/// belong to others: these are an error. Not an error if it is gone.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let top = match open(CWD, path) {
-        Err(Errno::NOENT) => return Ok(()),
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::INVAL.into());
+    };
+    // The way to it may have links, such as `/proc/self/fd/N`.
+    let parent = Path::new(".").join(parent);
+    let opened = openat(CWD, &parent, DIRECTORY - OFlags::NOFOLLOW, Mode::empty());
+    let opened = opened.map_err(io::Error::from);
+    let opened = opened.and_then(|parent| open_within(parent.as_fd(), name));
+    let top = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         top => top?,
     };
     let mut moved = 0;
@@ -36,9 +47,24 @@ pub fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
 fn open(at: BorrowedFd<'_>, path: impl rustix::path::Arg) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(at, path, flags, Mode::empty())
+    openat(at, path, DIRECTORY, Mode::empty())
+}
+
+/// A directory in another, and in the same mount (`openat2(2)`, Linux 5.6).
+fn open_within(at: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    match openat2(at, name, DIRECTORY, Mode::empty(), ResolveFlags::NO_XDEV) {
+        Err(Errno::XDEV) => {
+            let reason = format!("something is mounted at {}", Path::new(name).display());
+            Err(io::Error::other(reason))
+        }
+        opened => Ok(opened?),
+    }
 }
 
 /// Removes what is in a directory, except what it moves to the top.
@@ -69,14 +95,15 @@ fn empty(
         // Most directories of a lab are empty, and to read one costs six times as much.
         match unlinkat(directory, &name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => continue,
-            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
+            Err(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY) => {}
             Err(errno) => return Err(errno.into()),
         }
         if depth == MAX_DEPTH {
             move_to_top(directory, &name, top, moved)?;
             continue;
         }
-        empty(open(directory, &name)?, top, moved, depth + 1)?;
+        let inner = open_within(directory, OsStr::from_bytes(name.to_bytes()))?;
+        empty(inner, top, moved, depth + 1)?;
         match unlinkat(directory, &name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),

@@ -4,10 +4,11 @@
 //! <dir>/bundle/config.json   what the runtime is told, and what later commands read
 //! <dir>/bundle/root.json     of what the root is mounted, for a restore
 //! <dir>/layer/N/{upper,work} the writable layer of the root (0) and of each file system in it
-//! <dir>/rootfs               mount point of the root          \
-//! <dir>/cgroup               mount point of the groups' view   } in the container's namespace only
-//! <dir>/storage/N            mount point of a storage      |
-//! <dir>/host                 mount point of a root to pivot   /
+//! <dir>/rootfs               mount point of the root               \
+//! <dir>/cgroup               mount point of the groups' view        } in the container's namespace only
+//! <dir>/storage/N            mount point of a storage               |
+//! <dir>/host                 mount point of a root that is pivoted /
+//!                            instead of the machine's
 //! <dir>/runtime              the runtime's own state
 //! <dir>/runtime.log          what it wrote
 //! <dir>/output               outputs of commands that the first process started
@@ -83,9 +84,7 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
             .map_err(Error::io("make", path))
     };
     private(dir)?;
-    for name in [
-        "bundle", "layer", "rootfs", "runtime", "cgroup", "host", OUTPUT,
-    ] {
+    for name in ["bundle", "layer", "rootfs", "runtime", "cgroup", OUTPUT] {
         private(&dir.join(name))?;
     }
     // Opened here, because the runtime's view of the groups is covered.
