@@ -22,6 +22,7 @@ mod format;
 mod forward;
 mod graph;
 mod inspect;
+mod merge;
 mod migrate;
 mod noise;
 mod overlay;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Verb::Restore(a) => snapshot::restore(a),
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
+        Verb::Merge(a) => merge::run(a),
         Verb::Report(a) => report::run(a),
         Verb::Explain(a) => explain::run(a),
         Verb::Compare(a) => compare::run(a),

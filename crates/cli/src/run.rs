@@ -8,7 +8,7 @@ use latlab_host::dirs::Dirs;
 use latlab_host::{journal, lab};
 use latlab_measure::run::{Event, Options, Run};
 use latlab_model::diagnostic::plain_line;
-use latlab_model::plan::RunPlan;
+use latlab_model::plan::{PartNumber, RunPlan, Visit, trials};
 use latlab_model::results::TrialOutcome;
 use latlab_model::spec::{MAX_RETRIES, Study};
 use latlab_samples::RunDir;
@@ -57,14 +57,18 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         Ok(planned) => planned,
         Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
+    part_is_there(&plan, args.part)?;
+    let visits = plan.visits_of(args.part);
     if args.dry_run {
-        return Ok(Measured::Not(show_order(&plan)));
+        return Ok(Measured::Not(show_order(&plan, visits)));
     }
+    let count = trials(visits);
     let dirs = Dirs::from_env();
     names_are_free(&dirs, &plan)?;
     let options = Options {
         file: file.lab_file(),
         keep: args.keep,
+        part: args.part,
     };
     let stop = signals::stop_flag()?;
     let study = (&file.study, file.source.text.as_str());
@@ -78,11 +82,11 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
     eprintln!(
         "{}: {} trial{} into {}",
         *file.study.name,
-        plan.trials(),
-        if plan.trials() == 1 { "" } else { "s" },
+        count,
+        if count == 1 { "" } else { "s" },
         run.directory().display()
     );
-    let bar = progress(plan.trials());
+    let bar = progress(count);
     let done = run.execute(&mut |event| show(&bar, event));
     bar.finish_and_clear();
     let (dir, outcome) = done.map_err(|e| {
@@ -92,7 +96,7 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
     Ok(Measured::Done(Done {
         dir,
         outcome,
-        trials: plan.trials(),
+        trials: count,
     }))
 }
 
@@ -154,8 +158,28 @@ pub fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials:
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_order(plan: &RunPlan) -> ExitCode {
-    for trial in plan.order() {
+/// Refuses parts of which some would have nothing to do.
+fn part_is_there(plan: &RunPlan, part: Option<PartNumber>) -> Result<(), Failure> {
+    let visits = plan.visits.len();
+    match part {
+        Some(part) if part.of as usize > visits => Err(Failure::new(
+            format!("the run cannot be divided into {} parts", part.of),
+            format!("it deploys {visits} labs one after the other: at most {visits} parts"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn show_order(plan: &RunPlan, visits: &[Visit]) -> ExitCode {
+    let wanted: Vec<u32> = visits
+        .iter()
+        .flat_map(|v| v.trials.iter().map(|t| t.0))
+        .collect();
+    for trial in plan
+        .order()
+        .iter()
+        .filter(|trial| wanted.contains(&trial.trial))
+    {
         println!(
             "{:4}  replicate {:2}  {}",
             trial.trial, trial.replicate, trial.cell
@@ -180,7 +204,7 @@ fn show(bar: &ProgressBar, event: &Event<'_>) {
             let levels: Vec<String> = levels.iter().map(|(k, v)| format!("{k} {v}")).collect();
             bar.set_message(plain_line(&format!("deploying {}", levels.join(", "))));
         }
-        Event::Begin(_, _, cell) => bar.set_message(plain_line(cell)),
+        Event::Begin(cell) => bar.set_message(plain_line(cell)),
         Event::Repeat(trial) => bar.set_message(plain_line(&format!(
             "{} again, once the machine is quiet",
             trial.cell

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{RunPlan, Visit, describe, factors};
+use latlab_model::plan::{PartNumber, RunPlan, Visit, describe, factors};
 use latlab_model::results::{
-    Manifest, NodeStart, RunState, Trace, Trial, TrialOutcome, WorkloadResult,
+    Manifest, NodeStart, Part, RunState, Trace, Trial, TrialOutcome, WorkloadResult,
 };
 use latlab_model::spec::{Measurement, Study};
 use latlab_samples::{RunDir, RunDirError, SampleWriter, SamplesError, table};
@@ -81,13 +81,15 @@ pub struct Options {
     pub file: Option<PathBuf>,
     /// Leave the lab of a failed trial running, for inspection, and stop there.
     pub keep: bool,
+    /// Only this part of the run.
+    pub part: Option<PartNumber>,
 }
 
 #[derive(Debug)]
 pub enum Event<'a> {
     Deploying(&'a BTreeMap<String, String>),
-    /// A trial begins: its number, the number of trials, its cell.
-    Begin(u32, usize, &'a str),
+    /// A trial of this cell begins.
+    Begin(&'a str),
     /// An attempt is discarded, and the trial made again.
     Repeat(&'a Trial),
     End(&'a Trial),
@@ -160,6 +162,7 @@ impl<'a> Run<'a> {
             paper: study.paper.map(|paper| paper.word().to_owned()),
             cells: plan.cells.clone(),
             order: plan.order(),
+            part: options.part.map(|part| part_of(plan, part)),
             topologies: plan.topologies.clone(),
             checksums: BTreeMap::new(),
         };
@@ -216,7 +219,7 @@ impl<'a> Run<'a> {
 
     fn visits(&mut self, on_event: &mut dyn FnMut(&Event<'_>)) -> Result<(), Error> {
         let plan = self.plan;
-        for visit in &plan.visits {
+        for visit in plan.visits_of(self.options.part) {
             if self.stop.load(Ordering::Relaxed) {
                 self.outcome.interrupted = true;
                 return Ok(());
@@ -279,11 +282,7 @@ impl<'a> Run<'a> {
                 self.outcome.interrupted = true;
                 return Ok(());
             }
-            on_event(&Event::Begin(
-                number,
-                self.plan.trials(),
-                &self.plan.cells[cell].id,
-            ));
+            on_event(&Event::Begin(&self.plan.cells[cell].id));
             let place = Place {
                 number,
                 cell,
@@ -533,7 +532,8 @@ fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Erro
 }
 
 /// Makes the run's directory, named by study and time, with a number if two runs begin in one second.
-fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
+/// Makes the directory of a run, named by the study and the time.
+pub fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
     let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let mut id = format!("{study}-{stamp}");
     let mut number = 1;
@@ -546,6 +546,23 @@ fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+fn part_of(plan: &RunPlan, part: PartNumber) -> Part {
+    let trials = || {
+        let visits = plan.visits_of(Some(part)).iter();
+        visits.flat_map(|visit| visit.trials.iter().map(|trial| trial.0))
+    };
+    Part {
+        number: part.number,
+        of: part.of,
+        machine: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
+        first: trials().min().unwrap_or_default(),
+        last: trials().max().unwrap_or_default(),
     }
 }
 

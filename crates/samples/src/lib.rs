@@ -5,6 +5,7 @@
 //! here are the bytes and the paths.
 
 mod format;
+pub mod merge;
 mod place;
 mod reader;
 mod run_dir;

@@ -164,6 +164,55 @@ impl RunDir {
         })
     }
 
+    /// Reads a file whole.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, RunDirError> {
+        let place = self.place(name);
+        let mut contents = Vec::new();
+        let read = place.open().and_then(|file| {
+            let mut file = file.take(MAX_DOCUMENT_BYTES);
+            file.read_to_end(&mut contents)
+        });
+        read.map_err(|source| RunDirError::Io {
+            action: "read",
+            path: place.path().to_owned(),
+            source,
+        })?;
+        Ok(contents)
+    }
+
+    /// Copies a file of a trial from another run directory, with the directory that it is in.
+    pub(crate) fn copy(&self, from: &Self, name: &str) -> Result<(), RunDirError> {
+        self.make_dir_of(name)?;
+        let (source, target) = (from.place(name), self.place(name));
+        let read = source.open().map_err(|error| ("read", &source, error));
+        let copied = read.and_then(|mut read| {
+            let written = target
+                .create()
+                .and_then(|mut written| io::copy(&mut read, &mut written));
+            written.map_err(|error| ("write", &target, error))
+        });
+        let failed = |(action, place, source): (_, &Place, _)| RunDirError::Io {
+            action,
+            path: place.path().to_owned(),
+            source,
+        };
+        copied.map(drop).map_err(failed)
+    }
+
+    pub(crate) fn read_record(&self, name: &str) -> Result<Trial, RunDirError> {
+        read_json(&self.place(name), "trial")
+    }
+
+    pub(crate) fn write_record(&self, name: &str, trial: &Trial) -> Result<(), RunDirError> {
+        self.make_dir_of(name)?;
+        write_json(self.place(name), trial)
+    }
+
+    fn make_dir_of(&self, name: &str) -> Result<(), RunDirError> {
+        let parent = Path::new(name).parent().and_then(Path::to_str);
+        parent.map_or(Ok(()), |parent| self.make_dir(parent))
+    }
+
     /// Fails when it is not there, or the system refuses.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.place(name).remove()

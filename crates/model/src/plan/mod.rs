@@ -29,4 +29,4 @@ pub use names::{Addresses, Names};
 pub use node::*;
 pub use place::Profiles;
 pub use planner::{blueprint, plan, plan_with};
-pub use run::{RunPlan, Visit, factors, plan_run};
+pub use run::{PartNumber, RunPlan, Visit, factors, plan_run, trials};

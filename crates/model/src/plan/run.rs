@@ -44,6 +44,18 @@ pub struct Visit {
     pub trials: Vec<(u32, usize, usize)>,
 }
 
+/// Which part of a run: from 1, of how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartNumber {
+    pub number: u32,
+    pub of: u32,
+}
+
+/// Number of trials in some visits.
+pub fn trials(visits: &[Visit]) -> usize {
+    visits.iter().map(|visit| visit.trials.len()).sum()
+}
+
 impl RunPlan {
     pub fn order(&self) -> Vec<PlannedTrial> {
         let trials = self
@@ -60,7 +72,21 @@ impl RunPlan {
     }
 
     pub fn trials(&self) -> usize {
-        self.visits.iter().map(|v| v.trials.len()).sum()
+        trials(&self.visits)
+    }
+
+    /// The visits of a part of the run, or all of them. Parts follow each other in the order of the run and are of the
+    /// same size to within one visit: where replicates can be divided so, a part has whole ones, and its cells can be
+    /// compared with each other.
+    pub fn visits_of(&self, part: Option<PartNumber>) -> &[Visit] {
+        let Some(part) = part else {
+            return &self.visits;
+        };
+        let end = |number: u32| {
+            let visits = self.visits.len() as u64 * u64::from(number) / u64::from(part.of);
+            visits as usize
+        };
+        &self.visits[end(part.number - 1)..end(part.number)]
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Manifest {
     pub cells: Vec<CellPlan>,
     /// Trials in the order in which they are run.
     pub order: Vec<PlannedTrial>,
+    /// Absent for a whole run. The order above is that of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
     /// The lab of each combination, drawn in the report.
     pub topologies: Vec<super::setup::Topology>,
     /// SHA-256 of every raw file of the run (the study and all below `trials/`), by relative path;
@@ -63,6 +66,27 @@ pub enum RunState {
     Incomplete {
         reason: String,
     },
+}
+
+/// A part of a run, for a machine of several or a moment of several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// From 1.
+    pub number: u32,
+    /// Number of parts of the run.
+    pub of: u32,
+    /// Host name of the machine that measured it.
+    pub machine: String,
+    /// Numbers of its first and its last trial.
+    pub first: u32,
+    pub last: u32,
+}
+
+impl Part {
+    /// Whether a trial of the run is one of this part.
+    pub fn has(&self, trial: u32) -> bool {
+        (self.first..=self.last).contains(&trial)
+    }
 }
 
 /// The few facts of the host that every reader wants beside the numbers.

@@ -31,7 +31,7 @@ mod workload;
 pub use effect::{Change, Effect};
 pub use hwlat::{Hwlat, SilentStalls};
 pub use intruder::{Intruder, IntruderKind};
-pub use manifest::{CellPlan, HostBrief, Manifest, PlannedTrial, RunState, Versions};
+pub use manifest::{CellPlan, HostBrief, Manifest, Part, PlannedTrial, RunState, Versions};
 pub use paper::{
     Direction, PaperAbsent, PaperComparison, PaperRow, PaperTable, PaperValue, PaperVerdict,
 };

@@ -104,6 +104,7 @@ impl Plan {
             paper: None,
             cells: self.cells(),
             order: self.order(),
+            part: None,
             topologies: self
                 .combinations()
                 .map(|(kind, link)| topology(kind, link))

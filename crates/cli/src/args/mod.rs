@@ -1,13 +1,18 @@
 //! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
+mod parts;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use latlab_model::plan::PartNumber;
 
 use crate::doctor::DoctorArgs;
 use crate::format::Format;
 use crate::tune::args::Tune;
+pub use parts::Merge;
+use parts::part_number;
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -67,6 +72,8 @@ pub enum Verb {
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
     Run(Run),
+    /// Join the parts of a run, measured one by one or by several machines, into one run directory.
+    Merge(Merge),
     /// Summarise a run directory: a table here, and report.html beside the data.
     Report(Report),
     /// Show what each of a run's slowest packets waited for, and what causes the tail.
@@ -327,6 +334,9 @@ pub struct Run {
     /// Leave out all tuning and isolation that the labs ask for, to measure their effect.
     #[arg(long)]
     pub no_isolation: bool,
+    /// Only this part of the run, for example 2/4; `latlab merge` joins the parts.
+    #[arg(long, value_name = "K/N", value_parser = part_number)]
+    pub part: Option<PartNumber>,
     /// Only show the trials in their order.
     #[arg(long)]
     pub dry_run: bool,
@@ -344,6 +354,7 @@ impl Run {
             keep: false,
             format: Format::default(),
             no_isolation: false,
+            part: None,
             dry_run: false,
         }
     }
