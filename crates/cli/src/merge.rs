@@ -65,7 +65,9 @@ fn refused(error: MergeError) -> Failure {
         }
         MergeError::Different { .. } => "run all parts with the same file and the same options",
         MergeError::Twice { .. } => "name only one of them",
-        MergeError::Stranger { .. } | MergeError::Damaged { .. } => "copy the run directory again",
+        MergeError::Stranger { .. } | MergeError::Odd { .. } | MergeError::Damaged { .. } => {
+            "copy the run directory again"
+        }
     };
     Failure::of(error, hint)
 }

@@ -36,6 +36,14 @@ pub enum MergeError {
     },
     #[error("{path} has trial {trial}, which is not of its part")]
     Stranger { path: PathBuf, trial: u32 },
+    #[error("{path} cannot be part {number} of {of}, with trials {first} to {last}")]
+    Odd {
+        path: PathBuf,
+        number: u32,
+        of: u32,
+        first: u32,
+        last: u32,
+    },
     #[error("{file} of {path} has {} since the run", match damage { Damage::Missing => "gone", Damage::Changed => "changed" })]
     Damaged {
         path: PathBuf,
@@ -60,7 +68,7 @@ struct Found {
 }
 
 /// A machine that measured parts.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Machine {
     name: String,
     host: HostBrief,
@@ -83,6 +91,14 @@ impl Parts {
         all.sort_by_key(|found| found.manifest.state != RunState::Complete);
         for found in all {
             parts.add(found)?;
+        }
+        let mut before = 0;
+        for found in parts.parts.values() {
+            // The next one would replace trials of the one before.
+            if found.part.first <= before {
+                return Err(found.odd());
+            }
+            before = found.part.last;
         }
         Ok(parts)
     }
@@ -233,10 +249,11 @@ impl Parts {
                 .collect(),
         });
         (merged.cells, merged.topologies) = (Vec::new(), Vec::new());
-        for machine in machines {
-            let mut own = self.parts.values();
-            let own = own.find(|found| found.machine_in(machines) == index_of(machines, machine));
-            let Some(found) = own else { continue };
+        for (index, machine) in machines.iter().enumerate() {
+            let mut all = self.parts.values();
+            let Some(found) = all.find(|found| found.machine_in(machines) == index) else {
+                continue;
+            };
             let offset = merged.topologies.len();
             for mut topology in found.manifest.topologies.clone() {
                 topology.levels.insert(name.into(), machine.name.clone());
@@ -307,18 +324,36 @@ impl Found {
         let Some(part) = manifest.part.clone() else {
             return Err(MergeError::Whole { path: path.into() });
         };
-        if let Some((file, damage)) = dir.verify(&manifest.checksums).into_iter().next() {
+        let found = Self {
+            dir,
+            manifest,
+            part,
+        };
+        let part = &found.part;
+        let trials = found.manifest.order.len() as u32;
+        if !(1..=part.of).contains(&part.number) || part.of > trials || part.last > trials {
+            return Err(found.odd());
+        }
+        let (dir, checksums) = (&found.dir, &found.manifest.checksums);
+        if let Some((file, damage)) = dir.verify(checksums).into_iter().next() {
             return Err(MergeError::Damaged {
                 path: path.into(),
                 file,
                 damage,
             });
         }
-        Ok(Self {
-            dir,
-            manifest,
-            part,
-        })
+        Ok(found)
+    }
+
+    fn odd(&self) -> MergeError {
+        let part = &self.part;
+        MergeError::Odd {
+            path: self.path(),
+            number: part.number,
+            of: part.of,
+            first: part.first,
+            last: part.last,
+        }
     }
 
     fn path(&self) -> PathBuf {
@@ -386,11 +421,6 @@ impl Found {
         }
         Ok(())
     }
-}
-
-fn index_of(machines: &[Machine], machine: &Machine) -> usize {
-    let found = machines.iter().position(|other| other == machine);
-    found.unwrap_or_default()
 }
 
 /// The name of a machine without the number that tells it from another of that name.

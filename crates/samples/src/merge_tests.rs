@@ -246,6 +246,20 @@ fn parts_that_do_not_belong_together_are_refused() {
         "trials/0003/node.out of damaged has changed since the run"
     );
 
+    let odd = |name: &str, change: fn(&mut Part)| {
+        let other = part(&scratch, name, (2, "host"), |m| {
+            change(m.part.as_mut().unwrap());
+        });
+        assert!(
+            refused(&other).contains(&format!("{name} cannot be part")),
+            "{name}"
+        );
+    };
+    odd("many", |part| part.of = u32::MAX);
+    odd("third", |part| part.number = 3);
+    odd("beyond", |part| part.last = 5);
+    odd("overlap", |part| part.first = 2);
+
     let stranger = part(&scratch, "stranger", (2, "host"), |m| {
         m.part.as_mut().unwrap().first = 4;
     });
