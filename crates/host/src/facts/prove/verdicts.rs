@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::report::Outcome;
 use crate::dirs::Dirs;
+use crate::sys::Error;
 use crate::sys::proc::{self, Status};
-use crate::sys::{Error, file};
 
 const FILE: &str = "capabilities.json";
+const NEW: &str = "capabilities.json.new";
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,7 +73,12 @@ impl Verdicts {
         let cache = dirs.cache();
         fs::create_dir_all(cache).map_err(Error::of("make", cache.display()))?;
         let bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
-        file::write_atomically(&path(dirs), &bytes, 0o644)
+        // Under one name always, so that a latlab that is killed here leaves one file, which the next one replaces. If two write
+        // it at once, the file may be no document, and all is proven again.
+        let new = cache.join(NEW);
+        fs::write(&new, bytes)
+            .and_then(|()| fs::rename(&new, path(dirs)))
+            .map_err(Error::of("write", new.display()))
     }
 }
 
