@@ -8,8 +8,8 @@ use latlab_host::dirs::Dirs;
 use latlab_host::{journal, lab};
 use latlab_measure::run::{Event, Options, Run};
 use latlab_model::diagnostic::plain_line;
-use latlab_model::plan::{PartNumber, RunPlan, Visit, trials};
-use latlab_model::results::TrialOutcome;
+use latlab_model::plan::{PartNumber, RunPlan, trials};
+use latlab_model::results::{PlannedTrial, TrialOutcome};
 use latlab_model::spec::{MAX_RETRIES, Study};
 use latlab_samples::RunDir;
 
@@ -60,7 +60,7 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
     part_is_there(&plan, args.part)?;
     let visits = plan.visits_of(args.part);
     if args.dry_run {
-        return Ok(Measured::Not(show_order(&plan, visits)));
+        return Ok(Measured::Not(show_order(&plan.order_of(visits))));
     }
     let count = trials(visits);
     let dirs = Dirs::from_env();
@@ -170,16 +170,8 @@ fn part_is_there(plan: &RunPlan, part: Option<PartNumber>) -> Result<(), Failure
     }
 }
 
-fn show_order(plan: &RunPlan, visits: &[Visit]) -> ExitCode {
-    let wanted: Vec<u32> = visits
-        .iter()
-        .flat_map(|v| v.trials.iter().map(|t| t.0))
-        .collect();
-    for trial in plan
-        .order()
-        .iter()
-        .filter(|trial| wanted.contains(&trial.trial))
-    {
+fn show_order(order: &[PlannedTrial]) -> ExitCode {
+    for trial in order {
         println!(
             "{:4}  replicate {:2}  {}",
             trial.trial, trial.replicate, trial.cell

@@ -58,6 +58,7 @@ pub struct Parts {
     parts: BTreeMap<u32, Found>,
     of: u32,
     passed_over: Vec<PathBuf>,
+    machines: Vec<Machine>,
 }
 
 #[derive(Debug)]
@@ -65,12 +66,16 @@ struct Found {
     dir: RunDir,
     manifest: Manifest,
     part: Part,
+    /// Index into [`Parts::machines`].
+    machine: usize,
 }
 
 /// A machine that measured parts.
 #[derive(Debug)]
 struct Machine {
+    /// Its host name, with a number where others have it too.
     name: String,
+    host_name: String,
     host: HostBrief,
 }
 
@@ -86,6 +91,7 @@ impl Parts {
             parts: BTreeMap::new(),
             of: all.first().map_or(0, |found| found.part.of),
             passed_over: Vec::new(),
+            machines: Vec::new(),
         };
         // The whole ones first, so that only others are passed over.
         all.sort_by_key(|found| found.manifest.state != RunState::Complete);
@@ -99,6 +105,9 @@ impl Parts {
                 return Err(found.odd());
             }
             before = found.part.last;
+        }
+        for found in parts.parts.values_mut() {
+            found.machine = machine_of(found, &mut parts.machines);
         }
         Ok(parts)
     }
@@ -169,45 +178,29 @@ impl Parts {
 
     /// Copies all trials into an empty run directory, and writes its manifest last.
     pub fn merge_into(&self, dir: &RunDir, id: String) -> Result<Manifest, MergeError> {
-        let machines = self.machines();
-        let mut manifest = self.manifest(id, &machines);
+        let factor = self.factor();
+        let mut manifest = self.manifest(id, factor);
         if let Some(first) = self.parts.values().next() {
             dir.write("study.yaml", &first.dir.read("study.yaml")?)?;
         }
         for found in self.parts.values() {
-            let machine = (machines.len() > 1).then(|| &machines[found.machine_in(&machines)]);
-            found.copy_into(
-                dir,
-                machine.map(|machine| (factor_of(&manifest), &*machine.name)),
-            )?;
+            let name = &*self.machines[found.machine].name;
+            found.copy_into(dir, factor.map(|factor| (factor, name)))?;
         }
         manifest.checksums = dir.checksums()?;
         dir.write_manifest(&manifest)?;
         Ok(manifest)
     }
 
-    fn machines(&self) -> Vec<Machine> {
-        let mut machines: Vec<Machine> = Vec::new();
-        for found in self.parts.values() {
-            let (name, host) = (&found.part.machine, &found.manifest.host);
-            let is_same = |machine: &Machine| machine.host == *host && base(&machine.name) == name;
-            if !machines.iter().any(is_same) {
-                // Another machine, or another kernel on the same one.
-                let others = machines.iter().filter(|other| base(&other.name) == name);
-                let name = match others.count() {
-                    0 => name.clone(),
-                    others => format!("{name}#{}", others + 1),
-                };
-                machines.push(Machine {
-                    name,
-                    host: host.clone(),
-                });
-            }
-        }
-        machines
+    /// The name of the machines' factor, if there is more than one.
+    fn factor(&self) -> Option<&'static str> {
+        let first = self.parts.values().next()?;
+        let taken = |name: &str| first.manifest.factors.iter().any(|f| f.name == name);
+        let name = MACHINE[usize::from(taken(MACHINE[0]))];
+        (self.machines.len() > 1).then_some(name)
     }
 
-    fn manifest(&self, id: String, machines: &[Machine]) -> Manifest {
+    fn manifest(&self, id: String, factor: Option<&str>) -> Manifest {
         let all = || self.parts.values().map(|found| &found.manifest);
         let first = all().next().cloned();
         let mut merged = first.expect("parts are of at least one directory");
@@ -219,7 +212,7 @@ impl Parts {
             .unwrap_or_default();
         merged.finished = all().filter_map(|part| part.finished.clone()).max();
         merged.state = self.state();
-        merged.host = joined(machines);
+        merged.host = joined(&self.machines);
         merged.versions = BTreeMap::new();
         for part in all() {
             for (tool, version) in &part.versions {
@@ -230,28 +223,27 @@ impl Parts {
                 }
             }
         }
-        if machines.len() > 1 {
-            self.divide(&mut merged, machines);
+        if let Some(factor) = factor {
+            self.divide(&mut merged, factor);
         }
         merged
     }
 
     /// Makes the machine a factor: each cell once for each machine, as that machine planned it.
-    fn divide(&self, merged: &mut Manifest, machines: &[Machine]) {
-        let taken = |name: &str| merged.factors.iter().any(|factor| factor.name == name);
-        let name = MACHINE[usize::from(taken(MACHINE[0]))];
+    fn divide(&self, merged: &mut Manifest, name: &str) {
         merged.factors.push(Factor {
             name: name.into(),
             path: String::new(),
-            levels: machines
+            levels: self
+                .machines
                 .iter()
                 .map(|machine| machine.name.clone())
                 .collect(),
         });
         (merged.cells, merged.topologies) = (Vec::new(), Vec::new());
-        for (index, machine) in machines.iter().enumerate() {
+        for (index, machine) in self.machines.iter().enumerate() {
             let mut all = self.parts.values();
-            let Some(found) = all.find(|found| found.machine_in(machines) == index) else {
+            let Some(found) = all.find(|found| found.machine == index) else {
                 continue;
             };
             let offset = merged.topologies.len();
@@ -281,7 +273,7 @@ impl Parts {
                 .values()
                 .find(|found| found.part.has(planned.trial))
             {
-                let machine = &machines[found.machine_in(machines)];
+                let machine = &self.machines[found.machine];
                 planned.cell = cell_of(&planned.cell, name, &machine.name);
             }
         }
@@ -328,6 +320,7 @@ impl Found {
             dir,
             manifest,
             part,
+            machine: 0,
         };
         let part = &found.part;
         let trials = found.manifest.order.len() as u32;
@@ -387,13 +380,6 @@ impl Found {
         differences.find_map(|(differ, what)| differ.then_some(what))
     }
 
-    fn machine_in(&self, machines: &[Machine]) -> usize {
-        let is_own = |machine: &Machine| {
-            machine.host == self.manifest.host && base(&machine.name) == self.part.machine
-        };
-        machines.iter().position(is_own).unwrap_or_default()
-    }
-
     /// Copies the files of its trials. With a machine, the records name the machine's cells.
     fn copy_into(&self, to: &RunDir, machine: Option<(&str, &str)>) -> Result<(), MergeError> {
         for name in self.dir.checksums()?.into_keys() {
@@ -423,16 +409,29 @@ impl Found {
     }
 }
 
-/// The name of a machine without the number that tells it from another of that name.
-fn base(name: &str) -> &str {
-    name.split_once('#').map_or(name, |(base, _)| base)
-}
-
-fn factor_of(manifest: &Manifest) -> &str {
-    manifest
-        .factors
-        .last()
-        .map_or(MACHINE[0], |factor| &factor.name)
+/// The index of a part's machine, which is added if it is new: another machine, or another kernel on the same one.
+fn machine_of(found: &Found, machines: &mut Vec<Machine>) -> usize {
+    let (host_name, host) = (&found.part.machine, &found.manifest.host);
+    let of_name = || {
+        machines
+            .iter()
+            .filter(|m| m.host_name == *host_name)
+            .count()
+    };
+    let is_same = |m: &Machine| m.host_name == *host_name && m.host == *host;
+    if let Some(known) = machines.iter().position(is_same) {
+        return known;
+    }
+    let name = match of_name() {
+        0 => host_name.clone(),
+        others => format!("{host_name}#{}", others + 1),
+    };
+    machines.push(Machine {
+        name,
+        host_name: host_name.clone(),
+        host: host.clone(),
+    });
+    machines.len() - 1
 }
 
 fn cell_of(cell: &str, factor: &str, machine: &str) -> String {

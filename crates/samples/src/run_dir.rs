@@ -164,20 +164,9 @@ impl RunDir {
         })
     }
 
-    /// Reads a file whole.
+    /// Reads a file whole. Fails when it is missing or larger than a document may be.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, RunDirError> {
-        let place = self.place(name);
-        let mut contents = Vec::new();
-        let read = place.open().and_then(|file| {
-            let mut file = file.take(MAX_DOCUMENT_BYTES);
-            file.read_to_end(&mut contents)
-        });
-        read.map_err(|source| RunDirError::Io {
-            action: "read",
-            path: place.path().to_owned(),
-            source,
-        })?;
-        Ok(contents)
+        read_whole(&self.place(name))
     }
 
     /// Copies a file of a trial from another run directory, with the directory that it is in.
@@ -476,7 +465,7 @@ fn trial_name(trial: u32) -> String {
     format!("trials/{trial:04}")
 }
 
-fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T, RunDirError> {
+fn read_whole(place: &Place) -> Result<Vec<u8>, RunDirError> {
     let read = || {
         let mut bytes = Vec::new();
         let file = place.open()?;
@@ -490,11 +479,15 @@ fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T
             Ok(bytes)
         }
     };
-    let bytes = read().map_err(|source| RunDirError::Io {
+    read().map_err(|source| RunDirError::Io {
         action: "read",
         path: place.path().to_owned(),
         source,
-    })?;
+    })
+}
+
+fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T, RunDirError> {
+    let bytes = read_whole(place)?;
     serde_json::from_slice(&bytes).map_err(|source| RunDirError::Malformed {
         path: place.path().to_owned(),
         what,

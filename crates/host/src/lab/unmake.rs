@@ -117,6 +117,7 @@ fn undo_one(
     let text = |e: &dyn std::fmt::Display| e.to_string();
     match undo {
         Undo::Processes => stop_processes(&header.id),
+        // All of them together, beside the files.
         Undo::Cgroup { .. } => Ok(()),
         Undo::Tuning { owner } => revert(dirs, owner),
         // Cards are then as the host's boot left them.

@@ -58,8 +58,12 @@ pub fn trials(visits: &[Visit]) -> usize {
 
 impl RunPlan {
     pub fn order(&self) -> Vec<PlannedTrial> {
-        let trials = self
-            .visits
+        self.order_of(&self.visits)
+    }
+
+    /// The trials of some of its visits.
+    pub fn order_of(&self, visits: &[Visit]) -> Vec<PlannedTrial> {
+        let trials = visits
             .iter()
             .flat_map(|v| v.trials.iter().map(move |t| (v, t)));
         trials
