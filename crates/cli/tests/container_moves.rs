@@ -6,16 +6,12 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use common::criu::{Traffic, enter, fill, is_in_repair, start_echo, state_of, stop_in_repair};
+use common::criu::{MoodyCriu, Traffic, enter, fill, is_in_repair, start_echo, state_of};
 use common::{Bench, Said, kill_after, tool, until, world};
-use latlab_host::borrowed::{self, Tool};
-use latlab_host::dirs::Dirs;
 use latlab_host::sys::netns::NetNs;
 use latlab_host::sys::process::Process;
 use rustix::process::Signal;
@@ -241,45 +237,14 @@ fn what_cannot_move_is_refused_and_goes_on() {
     });
 }
 
-/// A CRIU that does what a file says: `fail` of a restore, `kill-VERB SECONDS` after that time.
-fn moody_criu(bench: &Bench) -> std::path::PathBuf {
-    let tool = borrowed::find(Tool::Criu, Dirs::from_env().cache()).unwrap();
-    let words = tool
-        .arguments
-        .iter()
-        .map(|word| format!("'{}'", word.to_string_lossy()));
-    let real = [format!("'{}'", tool.program.display())];
-    let real = real.into_iter().chain(words).collect::<Vec<_>>().join(" ");
-    let directory = bench.root().join("moody");
-    fs::create_dir_all(&directory).unwrap();
-    let mood = directory.join("mood");
-    let script = format!(
-        "#!/bin/sh\nread mood time < {mood}\ncase \"$mood $1\" in\n\"fail restore\") echo no >&2; exit 1;;\n\
-         \"kill $1\"*|\"kill-$1 $1\") ( (sleep $time; kill -9 $$) & );;\n\
-         esac\nexec {real} \"$@\"\n",
-        mood = mood.display()
-    );
-    fs::write(&mood, "good\n").unwrap();
-    let program = directory.join("criu");
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    directory
-}
-
 #[test]
 fn a_move_that_fails_leaves_the_container_where_it_was() {
     enter(
         "a_move_that_fails_leaves_the_container_where_it_was",
         |bench| {
-            let moody = moody_criu(bench);
-            let set = |mood: &str| fs::write(moody.join("mood"), format!("{mood}\n")).unwrap();
-            let path = format!("{}:{}", moody.display(), std::env::var("PATH").unwrap());
-            let cache = bench.root().join("cache");
-            let with_it = |words: &[&str]| {
-                let mut command = bench.command(words);
-                command.env("PATH", &path).env("LATLAB_CACHE_DIR", &cache);
-                common::finish(&mut command)
-            };
+            let criu = MoodyCriu::new(bench);
+            let set = |mood: &str| criu.set(mood);
+            let with_it = |words: &[&str]| common::finish(&mut criu.command(words));
             let lab = lab(bench, "crun", "vxlan");
             start_echo(bench, &lab);
             let traffic = Traffic::start(bench, &lab);
@@ -335,15 +300,21 @@ fn cut_off_in_repair_mode(name: &str, cut_off: impl Fn(&Bench, &str, Child, &Pro
         fill(bench, &lab);
         let traffic = Traffic::start(bench, &lab);
         traffic.goes_on(50);
+        let moody = MoodyCriu::new(bench);
+        let other = bench.root().join("other");
+        let snapshot = ["snapshot", &lab, "server", "--to", other.to_str().unwrap()];
+        // The proof is made while it is in a good mood.
+        common::finish(&mut moody.command(&snapshot)).good();
         let before = state_of(bench, &lab, "server");
         let at = bench.root().join("cut-off");
         let snapshot = ["snapshot", &lab, "server", "--to", at.to_str().unwrap()];
         let stop = [&snapshot[..], &["--stop"]].concat();
         let migrate_third = ["migrate", &lab, "server", "--to", "third"];
         for words in [&migrate_third[..], &snapshot, &stop] {
-            let mut latlab = bench.command(words);
+            let log = moody.next_dump_log();
+            let mut latlab = moody.command(words);
             let latlab = latlab.stderr(Stdio::piped()).spawn().unwrap();
-            let criu = stop_in_repair(bench, &lab);
+            let criu = log.stop_in_repair();
             cut_off(bench, &lab, latlab, &criu);
             traffic.goes_on(50);
             assert!(!is_in_repair());

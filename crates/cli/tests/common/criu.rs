@@ -1,7 +1,11 @@
 //! Containers that are kept or moved by a real CRIU, and a connection to one that must not notice.
 
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -71,31 +75,109 @@ pub fn fill(bench: &Bench, lab: &str) {
     });
 }
 
-/// The CRIU that dumps the memory of [`fill`] and has the server's connections in repair mode. It stands still.
-pub fn stop_in_repair(bench: &Bench, lab: &str) -> Process {
-    let log = bench.run_dir().join(lab).join("nodes/server/criu-dump.log");
-    let mut found = None;
-    until("CRIU dumps", || {
-        found = only("criu-dump.log");
-        found.is_some()
-    });
-    let criu = found.unwrap();
-    // Looked at while it stands still: however slow this machine is, the moment does not pass meanwhile.
-    until("CRIU dumps the memory", || {
+/// A CRIU that does what a file says: `fail` of a restore, `kill-VERB SECONDS` after that time, `log dump` into a pipe.
+pub struct MoodyCriu<'b> {
+    bench: &'b Bench,
+    directory: PathBuf,
+}
+
+impl MoodyCriu<'_> {
+    pub fn new(bench: &Bench) -> MoodyCriu<'_> {
+        let tool = borrowed::find(Tool::Criu, Dirs::from_env().cache()).unwrap();
+        let words = [tool.program.as_os_str()].into_iter();
+        let words = words.chain(tool.arguments.iter().map(AsRef::as_ref));
+        let words = words.map(|word| format!("'{}'", word.to_string_lossy()));
+        let real = words.collect::<Vec<_>>().join(" ");
+        let directory = bench.root().join("moody");
+        fs::create_dir_all(&directory).unwrap();
+        let script = format!(
+            "#!/bin/sh
+cd {directory}
+read mood time < mood
+case \"$mood $1\" in
+\"fail restore\") echo no >&2; exit 1;;
+\"kill $1\"*|\"kill-$1 $1\") ( (sleep $time; kill -9 $$) & );;
+\"log dump\") for word; do case $word in */criu-dump.log) ln -s $PWD/log $word;; esac; done;;
+esac
+exec {real} \"$@\"
+",
+            directory = directory.display()
+        );
+        let program = directory.join("criu");
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let criu = MoodyCriu { bench, directory };
+        criu.set("good");
+        criu
+    }
+
+    pub fn set(&self, mood: &str) {
+        fs::write(self.directory.join("mood"), format!("{mood}\n")).unwrap();
+    }
+
+    /// A latlab that finds this CRIU.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", self.directory.display());
+        let mut command = self.bench.command(words);
+        command.env("PATH", path);
+        command.env("LATLAB_CACHE_DIR", self.bench.root().join("cache"));
+        command
+    }
+
+    /// Has the next dump write its log into a pipe.
+    pub fn next_dump_log(&self) -> DumpLog {
+        let path = self.directory.join("log");
+        super::tool(&["mkfifo", path.to_str().unwrap()]);
+        let mut open = File::options();
+        let open = open.read(true).custom_flags(libc::O_NONBLOCK);
+        let pipe = open.open(&path).unwrap();
+        // The kernel makes it a page.
+        rustix::pipe::fcntl_setpipe_size(&pipe, 1).unwrap();
+        self.set("log");
+        DumpLog { path, pipe }
+    }
+}
+
+/// The log of a dump as a pipe. CRIU cannot be further than a page of text from what was read of it, so no moment of a
+/// dump passes too quickly for a test.
+pub struct DumpLog {
+    path: PathBuf,
+    pipe: File,
+}
+
+impl DumpLog {
+    /// Stops the CRIU that has the server's connections in repair mode, and dumps the memory of [`fill`].
+    pub fn stop_in_repair(mut self) -> Process {
+        let mut text = Vec::new();
+        until("CRIU dumps the memory", || {
+            let mut next = [0; 512];
+            // The pipe has no writer yet, or is empty.
+            let count = self.pipe.read(&mut next).unwrap_or(0);
+            text.extend_from_slice(&next[..count]);
+            let text = String::from_utf8_lossy(&text);
+            let of_memory = text.split_once("comm: sh)").unwrap_or_default().1;
+            of_memory.contains("Transferring pages")
+        });
+        let criu = only("criu-dump.log").expect("CRIU has ended");
         assert!(criu.signal(Signal::STOP).unwrap());
+        // latlab reads the log of a CRIU that fails: a pipe would have no end for it.
+        fs::remove_file(&self.path).unwrap();
+        // A CRIU that goes on must not wait for a reader.
+        std::thread::spawn(move || {
+            let mut rest = [0; 4096];
+            while !matches!(self.pipe.read(&mut rest), Ok(0)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
         until("CRIU stands still", || {
-            let stat = std::fs::read_to_string(format!("/proc/{}/stat", criu.id().pid));
+            let stat = fs::read_to_string(format!("/proc/{}/stat", criu.id().pid));
             let stat = stat.expect("CRIU has ended");
             stat.rsplit_once(") ").unwrap().1.starts_with(['T', 't'])
         });
-        let log = std::fs::read_to_string(&log).unwrap_or_default();
-        let memory = log.split_once("comm: sh)").unwrap_or_default().1;
-        let is_so = memory.contains("Transferring pages");
-        assert!(is_so || criu.signal(Signal::CONT).unwrap());
-        is_so
-    });
-    assert!(is_in_repair(), "the moment has gone");
-    criu
+        assert!(is_in_repair(), "the moment has gone");
+        criu
+    }
 }
 
 /// Whether a connection of the server's is in repair mode.
@@ -106,7 +188,7 @@ pub fn is_in_repair() -> bool {
 /// The process with this in its command line.
 fn only(what: &str) -> Option<Process> {
     let is_it = |pid: &u32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(what)
     };
     let mut found = super::world::processes().into_iter().filter(is_it);
