@@ -8,7 +8,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -18,6 +18,7 @@ use common::{
     Bench, enter, finished, kill_after, kinds, labelled, namespaces, signal, tool, until, whole,
     world,
 };
+use latlab_host::dirs::Dirs;
 use serde_json::Value;
 
 /// A lab with something of everything: a node of the kind, a native one and the host itself, on a
@@ -358,6 +359,14 @@ impl Others {
     }
 }
 
+/// Files in the cache whose writing was cut off. The next writer replaces the one of a fixed name.
+fn cut_off_in_cache() -> BTreeSet<String> {
+    let entries = fs::read_dir(Dirs::from_env().cache()).into_iter().flatten();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name.ends_with(".tmp")).collect()
+}
+
 #[test]
 fn a_kill_at_any_moment_leaves_nothing() {
     enter("a_kill_at_any_moment_leaves_nothing", |bench| {
@@ -380,6 +389,7 @@ fn a_kill_at_any_moment_leaves_nothing() {
             usual.push((*kind, file, study, [deploy, run, destroy]));
         }
         let others = Others::new(bench, &runs);
+        let cut_off = cut_off_in_cache();
         let given = std::env::var("LATLAB_TEST_KILLS");
         let kills: usize = match given.ok().and_then(|n| n.parse().ok()) {
             Some(given) => given,
@@ -439,6 +449,10 @@ fn a_kill_at_any_moment_leaves_nothing() {
         }
         bench.assert_clean();
         bystander.assert_untouched();
+        // Tests beside this one may be about to write.
+        until("files in the cache are whole", || {
+            cut_off_in_cache().is_subset(&cut_off)
+        });
         // Kills of runs leave directories that say that they are not whole, and can be read.
         for run in fs::read_dir(bench.root().join("runs")).unwrap().flatten() {
             let report = bench.latlab(&["report", run.path().to_str().unwrap(), "--print-only"]);
