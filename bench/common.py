@@ -50,6 +50,8 @@ def parser(description, minutes=None):
 # --- a run ----------------------------------------------------------------------------------------
 
 FIGURES = []
+# Pairs from which an interval of 95 % can be resampled.
+MIN_PAIRS_TO_RESAMPLE = 10
 # The file of --json, since when there are figures, until when each nested stage may take, and what was not comparable.
 state_of_run = {"json": None, "began": None, "ends": [], "without": []}
 
@@ -305,16 +307,31 @@ def settle(before, made):
 
 
 def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3, peer=""):
-    """Medians of both sides, their ratio, and the range of the ratios of neighbours."""
-    each = sorted(a / b for a, b in zip(ours, theirs))
+    """Medians of both sides, and their ratio: its 95 % interval, or of few rounds the range of the neighbours' ratios."""
     a, b = statistics.median(ours), statistics.median(theirs)
+    low, high, spread = ratio_spread(list(zip(ours, theirs)))
     print(
         f"{what:<44} latlab {a * scale:9.2f} {unit}  peer {b * scale:9.2f} {unit}  "
-        f"ratio {a / b:6.3f} [{each[0]:.3f}..{each[-1]:.3f}]  {target_ratio}  n={len(ours)}",
+        f"ratio {a / b:6.3f} [{low:.3f}..{high:.3f}, {spread}]  {target_ratio}  n={len(ours)}",
         flush=True,
     )
-    figure(what, a / b, each[0], each[-1], target_ratio, len(ours), "range", peer)
+    figure(what, a / b, low, high, target_ratio, len(ours), spread, peer)
     return a / b
+
+
+def ratio_spread(pairs):
+    """The interval of the ratio of medians, by resampling the pairs from a fixed seed; of few pairs their range."""
+    if len(pairs) < MIN_PAIRS_TO_RESAMPLE:
+        each = sorted(a / b for a, b in pairs)
+        return each[0], each[-1], "range"
+    chance = random.Random(1)
+
+    def again():
+        ours, theirs = zip(*chance.choices(pairs, k=len(pairs)))
+        return statistics.median(ours) / statistics.median(theirs)
+
+    ratios = sorted(again() for _ in range(2000))
+    return ratios[49], ratios[1949], "95 %"
 
 
 def interval(values):
