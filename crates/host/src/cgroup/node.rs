@@ -1,5 +1,6 @@
 //! One node's cgroup: who is in it, what they used, how they are stopped.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -283,20 +284,28 @@ impl NodeCgroup {
     /// Removes the group. Not an error if it is gone, in part or whole; an error if processes
     /// remain in it. The lab's directory goes with its last node, the top one with the last lab.
     pub fn remove(&self) -> Result<(), Error> {
-        for dir in &self.dirs {
-            remove_tree(dir)?;
-            let mut is_shared = false;
-            for shared in dir.ancestors().skip(1).take(2) {
-                // Other nodes live in it, and so in what is above it.
-                is_shared = is_shared
-                    || has_directories(shared)
-                    || fs::remove_dir(shared).is_err_and(|e| is_busy(&e));
-                if is_shared {
-                    give_back_cpus(shared);
-                }
+        self.remove_own()?;
+        NodeCgroup::remove_shared(std::slice::from_ref(self));
+        Ok(())
+    }
+
+    /// Removes the group without the directories that it shares with others.
+    pub fn remove_own(&self) -> Result<(), Error> {
+        self.dirs.iter().try_for_each(|dir| remove_tree(dir))
+    }
+
+    /// Removes directories that groups shared, and that nothing else is in: of their labs, and the top ones.
+    pub fn remove_shared(groups: &[NodeCgroup]) {
+        let dirs = groups.iter().flat_map(|group| &group.dirs);
+        let shared: BTreeSet<&Path> = dirs
+            .flat_map(|dir| dir.ancestors().skip(1).take(2))
+            .collect();
+        // Those below come after what they are in.
+        for dir in shared.into_iter().rev() {
+            if has_directories(dir) || fs::remove_dir(dir).is_err_and(|e| is_busy(&e)) {
+                give_back_cpus(dir);
             }
         }
-        Ok(())
     }
 
     /// The directory whose process list is complete: all directories hold the same processes, but

@@ -95,17 +95,19 @@ fn thaw(groups: &[NodeCgroup], paused: bool) {
 /// Removes groups whose processes have ended; why some remain.
 fn remove_groups(groups: &[NodeCgroup]) -> Vec<String> {
     let remove = |group: &NodeCgroup| {
-        group.remove().or_else(|error| {
+        group.remove_own().or_else(|error| {
             group.kill_all()?;
             match error {
                 // The last remove waited for the process.
                 cgroup::Error::Ending { .. } => Err(error),
-                _ => group.remove(),
+                _ => group.remove_own(),
             }
         })
     };
     let failed = groups.iter().filter_map(|group| remove(group).err());
-    failed.map(|error| error.to_string()).collect()
+    let failed = failed.map(|error| error.to_string()).collect();
+    NodeCgroup::remove_shared(groups);
+    failed
 }
 
 fn undo_one(
