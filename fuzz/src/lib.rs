@@ -150,6 +150,12 @@ pub const TARGETS: &[Target] = &[
         tokens: &[],
     },
     Target {
+        name: "captures",
+        run: targets::captures,
+        seeds: seeds::captures,
+        tokens: &[],
+    },
+    Target {
         name: "guest-channel",
         run: talks::guest_channel,
         seeds: talks::guest_seeds,

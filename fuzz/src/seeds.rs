@@ -120,6 +120,47 @@ pub fn units() -> Vec<Vec<u8>> {
     texts.map(|t| t.as_bytes().to_vec()).to_vec()
 }
 
+/// Two packets of UDP in pcap, and at two interfaces in pcapng.
+pub fn captures() -> Vec<Vec<u8>> {
+    let mut frame = vec![2; 12];
+    frame.extend([0x08, 0, 0x45, 0, 0, 32, 0, 1, 0x40, 0, 64, 17, 0, 0]);
+    frame.extend([
+        10, 0, 0, 1, 10, 0, 0, 2, 0x10, 0, 0x20, 0, 0, 12, 0, 0, 1, 2, 3, 4,
+    ]);
+    frame.extend([0; 2]);
+    let length = frame.len() as u32;
+    let words = |numbers: &[u32]| {
+        numbers
+            .iter()
+            .flat_map(|n| n.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
+    let mut pcap = words(&[0xa1b2_3c4d, 0x0004_0002, 0, 0, 65_535, 1]);
+    for second in [5, 6] {
+        pcap.extend(words(&[second, 7, length, length]));
+        pcap.extend(&frame);
+    }
+    let mut pcapng = words(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
+    for _ in 0..2 {
+        pcapng.extend(words(&[1, 20, 1, 65_535, 20]));
+    }
+    let block = 32 + length;
+    for interface in [0, 1] {
+        pcapng.extend(words(&[
+            6,
+            block,
+            interface,
+            0,
+            900 + interface,
+            length,
+            length,
+        ]));
+        pcapng.extend(&frame);
+        pcapng.extend(words(&[block]));
+    }
+    vec![pcap, pcapng]
+}
+
 pub fn documents() -> Vec<Vec<u8>> {
     let folders = ["crates/model/tests/golden", "crates/model/tests/facts"];
     files(&folders, ".json")

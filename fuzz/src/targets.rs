@@ -22,6 +22,7 @@ use latlab_overlay::endpoints::PortId;
 use latlab_overlay::frames::{Arena, Batch, Gso, Headers, Offload, Segment, uncompleted};
 use latlab_overlay::links;
 use latlab_samples::SampleReader;
+use latlab_samples::import::{By, Import, Imported, Source};
 use latlab_wire::overlay::{Handshake, PrivateHeader, Sealed, Vxlan, record_bytes};
 use latlab_wire::{channel as wire_channel, probe, samples};
 
@@ -370,6 +371,30 @@ pub fn samples_file(data: &[u8]) -> u64 {
             }
         };
         answer(words(&said))
+    })
+}
+
+/// A capture of others: two interfaces of a file, and a file beside itself.
+pub fn captures(data: &[u8]) -> u64 {
+    with_file(data, |path| {
+        let said = |interfaces: [Option<&str>; 2], by| {
+            let source = |interface: Option<&str>| Source {
+                path: path.to_owned(),
+                interface: interface.map(str::to_owned),
+            };
+            let imported = Imported::read(Import {
+                pairs: vec![interfaces.map(source)],
+                by,
+                name: String::new(),
+            });
+            match imported {
+                Ok(found) => format!("{:?}", found.left_out()),
+                Err(error) => error.to_string(),
+            }
+        };
+        let sides = said([Some("0"), Some("1")], By::Packet);
+        let same = said([None, None], By::Payload);
+        answer((words(&sides), words(&same)))
     })
 }
 

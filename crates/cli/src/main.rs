@@ -21,6 +21,7 @@ mod files;
 mod format;
 mod forward;
 mod graph;
+mod import;
 mod inspect;
 mod merge;
 mod migrate;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
         Verb::Merge(a) => merge::run(a),
+        Verb::Import(a) => import::run(a),
         Verb::Report(a) => report::run(a),
         Verb::Explain(a) => explain::run(a),
         Verb::Compare(a) => compare::run(a),

@@ -93,12 +93,15 @@ fn heading(summary: &Summary, look: Look) -> String {
         RunState::Incomplete { .. } => " (incomplete)".to_owned(),
     };
     let host = &summary.host;
-    let mut machine = format!(
-        "{} · {} · Linux {}",
-        host.cpu,
-        plural(host.cores as usize, "core"),
-        host.kernel
-    );
+    let mut machine = match host.is_known() {
+        true => format!(
+            "{} · {} · Linux {}",
+            host.cpu,
+            plural(host.cores as usize, "core"),
+            host.kernel
+        ),
+        false => "the machine is not known".to_owned(),
+    };
     // A study without VMs does not mention acceleration.
     let mut nodes = summary.topologies.iter().flat_map(|t| &t.nodes);
     if nodes.any(|node| node.kind == "vm") {

@@ -5,7 +5,8 @@ mod synthetic;
 use latlab_model::results::{Hop, Hwlat, SilentStalls, Trace, WatchedCpu};
 use latlab_report::analyse;
 use latlab_report::explain::{Choice, ExplainError, explain, pcapng, perfetto, terminal};
-use latlab_samples::{Passage, RunDir, table};
+use latlab_samples::import::{By, Import, Imported, Source};
+use latlab_samples::{Passage, RunDir, SampleReader, table};
 use latlab_wire::trace::{Event, EventKind, Switch, TEXT_BYTES};
 use synthetic::{Plan, Scratch};
 
@@ -249,6 +250,37 @@ fn the_capture_is_pcapng() {
     assert_eq!(kinds[0], 0x0a0d_0d0a);
     assert_eq!(kinds.iter().filter(|&&kind| kind == 1).count(), 2);
     assert_eq!(kinds.iter().filter(|&&kind| kind == 6).count(), 4000);
+}
+
+/// The taps' own times, also by the way of a capture.
+#[test]
+fn the_capture_is_imported_with_the_times_of_the_taps() {
+    let scratch = Scratch::new("explain-import");
+    let run = traced(&scratch, &hog());
+    let path = scratch.path().join("taps.pcapng");
+    let file = pcapng::file(&run, &Choice::default()).unwrap();
+    std::fs::write(&path, file).unwrap();
+    let [before, after] = ["0", "1"].map(|number| Source {
+        path: path.clone(),
+        interface: Some(number.into()),
+    });
+    let imported = Imported::read(Import {
+        pairs: vec![[before, after]],
+        by: By::Packet,
+        name: "taps".into(),
+    });
+    let dir = RunDir::create(scratch.path().join("imported")).unwrap();
+    imported.unwrap().write(&dir, "imported".into()).unwrap();
+    let analysis = analyse(&dir).unwrap();
+    let cell = &analysis.summary.cells[0];
+    let samples = SampleReader::open(dir.place(&RunDir::samples_name(1)));
+    let samples = samples.unwrap().read_all().unwrap();
+    let times = passages()
+        .into_iter()
+        .map(|one| one.latency_ns().map(|ns| ns as i64));
+    let imported = samples.into_iter().map(|sample| sample.latency_ns);
+    assert_eq!(imported.collect::<Vec<_>>(), times.collect::<Vec<_>>());
+    assert_eq!(cell.id, "passage");
 }
 
 /// Taps on several CPUs number packets almost, but not quite, in the order of their time.

@@ -5,6 +5,7 @@
 //! here are the bytes and the paths.
 
 mod format;
+pub mod import;
 pub mod merge;
 mod place;
 mod reader;

@@ -74,10 +74,14 @@ function facts(model: Model): HTMLElement {
     ['When', `${moment(summary.started)}${took}`],
     ['Run', summary.id, 'mono'],
     ['Size', `${plural(summary.cells.length, 'cell')}, ${trials}, seed ${model.seed}`],
-    ['CPU', `${host.cpu}, ${plural(host.cores, 'core')}, ${bytes(host.memory_bytes)}`],
-    ['System', `${host.distribution}, Linux ${host.kernel}, cgroup ${host.cgroup}`],
-    ['Underneath', host.hypervisor ? `a hypervisor: ${host.hypervisor}` : 'no hypervisor found'],
   ];
+  if (host.cpu === '') rows.push(['Machine', 'not known: the captures are imported']);
+  else
+    rows.push(
+      ['CPU', `${host.cpu}, ${plural(host.cores, 'core')}, ${bytes(host.memory_bytes)}`],
+      ['System', `${host.distribution}, Linux ${host.kernel}, cgroup ${host.cgroup}`],
+      ['Underneath', host.hypervisor ? `a hypervisor: ${host.hypervisor}` : 'no hypervisor found'],
+    );
   // A study without VMs does not ask for it.
   if (host.acceleration !== 'unknown' || host.acceleration_reason) {
     rows.push([

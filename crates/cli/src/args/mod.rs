@@ -1,5 +1,6 @@
 //! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
+mod import;
 mod parts;
 
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use latlab_model::plan::PartNumber;
 use crate::doctor::DoctorArgs;
 use crate::format::Format;
 use crate::tune::args::Tune;
+pub use import::{By as MatchBy, Import};
 pub use parts::Merge;
 use parts::part_number;
 
@@ -74,6 +76,8 @@ pub enum Verb {
     Run(Run),
     /// Join the parts of a run, measured one by one or by several machines, into one run directory.
     Merge(Merge),
+    /// Make a run of two captures of the same packets, before and behind any device.
+    Import(Import),
     /// Summarise a run directory: a table here, and report.html beside the data.
     Report(Report),
     /// Show what each of a run's slowest packets waited for, and what causes the tail.

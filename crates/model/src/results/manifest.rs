@@ -111,6 +111,13 @@ pub struct HostBrief {
     pub clocksource: String,
 }
 
+impl HostBrief {
+    /// False of imported captures.
+    pub fn is_known(&self) -> bool {
+        !self.cpu.is_empty()
+    }
+}
+
 /// Versions of latlab and of the tools that took part, by name.
 pub type Versions = BTreeMap<String, String>;
 
