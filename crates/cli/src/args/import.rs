@@ -13,7 +13,7 @@ Examples:
   latlab import both.pcapng#eth0 both.pcapng#eth1 --by payload     (a file with two interfaces; NAT)
   latlab compare runs/captures-20261128-101500 runs/captures-20261128-102000
 
-Packets are matched by their bytes. The report counts lost, copied and overtaking packets, and says what was left out.
+Packets are matched by their bytes. The report counts lost, copied and overtaking packets, and says what was left out. \
 Both captures need one clock, or clocks that were synchronised. Needs no root.")]
 pub struct Import {
     /// A capture before the device (pcapng or pcap) and one behind it, with #INTERFACE for a file that has several. Further
