@@ -16,6 +16,11 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 const IPV6_HEADER: usize = 40;
+/// `LINKTYPE_LINUX_SLL2` and the four for bare IP packets.
+const LINUX_SLL2: Linktype = Linktype(276);
+const BARE: [Linktype; 4] = [Linktype::RAW, Linktype(12), Linktype(228), Linktype(229)];
+/// Bytes in which a packet's header has all that routers change.
+const CHANGED: usize = 12;
 
 /// The part of a packet by which it is known again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,11 +47,13 @@ impl By {
     }
 }
 
-/// The layers of a packet.
+/// The layers of a packet, of what was kept of it.
 pub struct Layers<'a> {
     frame: &'a [u8],
     network: &'a [u8],
-    is: Network,
+    protocol: Network,
+    /// Bytes of the network layer on the wire.
+    length: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,44 +70,40 @@ impl<'a> Layers<'a> {
         let (kind, network) = match packet.link {
             Linktype::ETHERNET => ethernet(frame),
             Linktype::LINUX_SLL => after_type(frame, 14),
-            Linktype(276) => (number(frame, 0), frame.get(20..)),
-            Linktype::RAW | Linktype(12 | 228 | 229) => {
-                let kind = match frame.first().map(|first| first >> 4) {
-                    Some(6) => IPV6,
-                    _ => IPV4,
-                };
-                (kind, Some(frame))
+            LINUX_SLL2 => (number(frame, 0), frame.get(20..)),
+            link if BARE.contains(&link) => {
+                let version = frame.first().map_or(0, |first| first >> 4);
+                (if version == 6 { IPV6 } else { IPV4 }, Some(frame))
             }
             _ => return None,
         };
         let network = network.unwrap_or_default();
-        let is = match kind {
+        let protocol = match kind {
             IPV4 if network.len() >= header_of_v4(network) => Network::V4,
             IPV6 if network.len() >= IPV6_HEADER => Network::V6,
             _ => Network::Other,
         };
-        // Ethernet pads what is shorter than 60 bytes. A packet that the card is yet to segment may have no length.
-        let (least, length) = match is {
-            Network::V4 => (header_of_v4(network), usize::from(number(network, 2))),
-            Network::V6 => {
-                let length = IPV6_HEADER + usize::from(number(network, 4));
-                (IPV6_HEADER + 1, length)
-            }
-            Network::Other => (0, network.len()),
+        let cut = (packet.bytes as usize).saturating_sub(frame.len());
+        let (header, told) = match protocol {
+            Network::V4 => (header_of_v4(network), number(network, 2).into()),
+            Network::V6 => (IPV6_HEADER, IPV6_HEADER + usize::from(number(network, 4))),
+            Network::Other => (0, 0),
         };
-        let length = if length < least {
-            network.len()
+        // Ethernet pads what is shorter than 60 bytes. A packet that the card is yet to segment may have no length.
+        let length = if told > header {
+            told
         } else {
-            length
+            network.len() + cut
         };
         Some(Layers {
             frame,
             network: network.get(..length).unwrap_or(network),
-            is,
+            protocol,
+            length,
         })
     }
 
-    /// Bytes that may tell two packets apart, of what was kept.
+    /// Bytes that may tell two packets apart.
     pub fn kept(&self, by: By) -> usize {
         match by {
             By::Frame => self.frame.len(),
@@ -112,47 +115,48 @@ impl<'a> Layers<'a> {
     pub fn key(&self, by: By, limit: usize) -> u64 {
         let mut hash = DefaultHasher::new();
         let first = |bytes: &'a [u8]| &bytes[..bytes.len().min(limit)];
-        match (by, self.is) {
+        match (by, self.protocol) {
             (By::Frame, _) => first(self.frame).hash(&mut hash),
             (_, Network::Other) => first(self.network).hash(&mut hash),
-            (By::Packet, is) => {
-                let packet = first(self.network);
-                let fixed: &[usize] = match is {
-                    Network::V4 => &[1, 8, 10, 11],
-                    _ => &[1, 7],
-                };
-                for (at, byte) in packet.iter().enumerate() {
-                    let (mut byte, is_v6) = (*byte, is == Network::V6);
-                    if fixed.contains(&at) {
-                        byte = 0;
-                    } else if is_v6 && at == 0 {
-                        // The upper half of the traffic class is in the version's byte. The flow label stays.
-                        byte &= 0xf0;
-                    }
-                    hash.write_u8(byte);
-                }
+            (By::Packet, Network::V4) => {
+                packet(
+                    first(self.network),
+                    [0, !0, 0, 0, 0, 0, 0, 0, !0, 0, !0, !0],
+                    &mut hash,
+                );
             }
-            (By::Payload, is) => {
-                let (protocol, at) = match is {
-                    Network::V4 => (self.network[9], header_of_v4(self.network)),
-                    _ => (self.network[6], IPV6_HEADER),
-                };
-                let transport = first(self.network).get(at..).unwrap_or_default();
-                protocol.hash(&mut hash);
-                (self.network.len() - at).hash(&mut hash);
-                for (from, to) in unchanged(protocol) {
-                    let part = transport.get(from..).unwrap_or_default();
-                    part[..part.len().min(to - from)].hash(&mut hash);
-                }
+            // The traffic class lies in the first two bytes. The start of the flow label goes with it.
+            (By::Packet, Network::V6) => {
+                packet(
+                    first(self.network),
+                    [0xf, !0, 0, 0, 0, 0, 0, !0, 0, 0, 0, 0],
+                    &mut hash,
+                );
+            }
+            (By::Payload, Network::V4) => {
+                let at = header_of_v4(self.network);
+                self.payload(self.network[9], first(self.network), at, &mut hash);
+            }
+            (By::Payload, Network::V6) => {
+                self.payload(self.network[6], first(self.network), IPV6_HEADER, &mut hash);
             }
         }
         hash.finish()
     }
 
+    fn payload(&self, protocol: u8, packet: &[u8], at: usize, hash: &mut DefaultHasher) {
+        let transport = packet.get(at..).unwrap_or_default();
+        (protocol, self.length.saturating_sub(at)).hash(hash);
+        for (from, to) in unchanged(protocol) {
+            let part = transport.get(from..).unwrap_or_default();
+            part[..part.len().min(to - from)].hash(hash);
+        }
+    }
+
     /// A hash of where it comes from and goes to, which tells directions apart.
     pub fn ends(&self) -> u64 {
         let mut hash = DefaultHasher::new();
-        let ends = match self.is {
+        let ends = match self.protocol {
             Network::V4 => self.network.get(12..20),
             Network::V6 => self.network.get(8..40),
             Network::Other => self.frame.get(..12),
@@ -165,7 +169,7 @@ impl<'a> Layers<'a> {
     pub fn ends_text(&self) -> String {
         let v4 = |at: usize| <[u8; 4]>::try_from(self.network.get(at..at + 4)?).ok();
         let v6 = |at: usize| <[u8; 16]>::try_from(self.network.get(at..at + 16)?).ok();
-        let ends = match self.is {
+        let ends = match self.protocol {
             Network::V4 => v4(12).zip(v4(16)).map(|(from, to)| {
                 let [from, to] = [from, to].map(Ipv4Addr::from);
                 format!("{from} to {to}")
@@ -178,6 +182,15 @@ impl<'a> Layers<'a> {
         };
         ends.unwrap_or_else(|| "frames without IP".to_owned())
     }
+}
+
+/// Hashes a packet without the bits of its header that routers change.
+fn packet(packet: &[u8], changed: [u8; CHANGED], hash: &mut DefaultHasher) {
+    let (header, rest) = packet.split_at(packet.len().min(CHANGED));
+    for (byte, changed) in header.iter().zip(changed) {
+        hash.write_u8(byte & !changed);
+    }
+    rest.hash(hash);
 }
 
 /// Ranges of a transport's segment that NAT leaves.

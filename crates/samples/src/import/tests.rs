@@ -165,8 +165,11 @@ fn a_capture_of_headers_is_matched_with_a_whole_one() {
         (time, bytes[..60].to_vec(), length)
     });
     let after = pcap(&cut.collect::<Vec<_>>());
-    let all = found(By::Packet, &[before, after], "import-cut");
-    assert_eq!(all.matched.counters.received, 100);
+    let files = [before, after];
+    for (by, name) in [(By::Packet, "import-cut"), (By::Payload, "import-cut-2")] {
+        let all = found(by, &files, name);
+        assert_eq!(all.matched.counters.received, 100, "{by:?}");
+    }
 }
 
 #[test]
