@@ -527,15 +527,13 @@ fn checksum(place: &Place) -> Result<String, RunDirError> {
         path: place.path().to_owned(),
         source,
     };
-    let mut file = place.open().map_err(error)?;
+    sha256(&mut place.open().map_err(error)?).map_err(error)
+}
+
+/// SHA-256 of all that a file has, in hexadecimal digits.
+pub(crate) fn sha256(file: &mut impl Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer).map_err(error)? {
-            0 => break,
-            read => hasher.update(&buffer[..read]),
-        }
-    }
+    io::copy(file, &mut hasher)?;
     Ok(hasher
         .finalize()
         .iter()

@@ -296,9 +296,11 @@ impl NodeCgroup {
 
     /// Removes directories that groups shared, and that nothing else is in: of their labs, and the top ones.
     pub fn remove_shared(groups: &[NodeCgroup]) {
+        /// The lab's, and the one of all labs.
+        const LEVELS: usize = 2;
         let dirs = groups.iter().flat_map(|group| &group.dirs);
         let shared: BTreeSet<&Path> = dirs
-            .flat_map(|dir| dir.ancestors().skip(1).take(2))
+            .flat_map(|dir| dir.ancestors().skip(1).take(LEVELS))
             .collect();
         // Those below come after what they are in.
         for dir in shared.into_iter().rev() {

@@ -35,15 +35,12 @@ pub enum By {
 }
 
 impl By {
-    pub const WORDS: [(&'static str, By); 3] = [
-        ("frame", By::Frame),
-        ("packet", By::Packet),
-        ("payload", By::Payload),
-    ];
-
     pub fn word(self) -> &'static str {
-        let word = By::WORDS.iter().find(|(_, by)| *by == self);
-        word.map_or("", |(word, _)| word)
+        match self {
+            By::Frame => "frame",
+            By::Packet => "packet",
+            By::Payload => "payload",
+        }
     }
 }
 

@@ -15,8 +15,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 use latlab_model::results::{
-    CellPlan, Environment, Factor, HostBrief, Manifest, MeasurementInfo, PlannedTrial, RunState,
-    Topology, Trial, TrialOutcome,
+    CellPlan, Environment, HostBrief, Manifest, MeasurementInfo, PlannedTrial, RunState, Topology,
+    Trial, TrialOutcome,
 };
 
 pub use error::ImportError;
@@ -60,7 +60,7 @@ impl Imported {
     pub fn left_out(&self) -> Vec<String> {
         let lines = self.pairs.iter().map(|pair| (pair, pair.left_out()));
         let named = lines.flat_map(|(pair, lines)| {
-            let before = pair.sources[0].path.display();
+            let before = &pair.sources[0];
             let named = |line| format!("{before}: {line}");
             lines.into_iter().map(named).collect::<Vec<_>>()
         });
@@ -155,7 +155,7 @@ impl Imported {
                 ..HostBrief::default()
             },
             versions: BTreeMap::from([("latlab".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-            factors: Vec::<Factor>::new(),
+            factors: Vec::new(),
             measurements: vec![measurement],
             baseline: BTreeMap::new(),
             against: BTreeMap::new(),

@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use latlab_model::results::Check;
-use sha2::{Digest, Sha256};
 
 use super::capture::{self, Interface, Packet};
 use super::error::ImportError;
 use super::identity::{By, Layers};
 use super::matching::{self, Matched, Seen, WRAP_NS};
 use super::source::{MAX_PACKETS, Source};
+use crate::run_dir::sha256;
 
 /// Time that a counter of 32 bits may have gone on between two packets.
 const WRAP_TOLERANCE_NS: i64 = 1_000_000_000;
@@ -60,7 +59,7 @@ impl Pair {
         let matched = matching::matched(&points[0].seen, &points[1].seen);
         if matched.samples.is_empty() {
             let [before, after] = sources;
-            return Err(match matched.other_way + matched.alike {
+            return Err(match matched.other_way {
                 0 => ImportError::NothingInCommon { before, after },
                 _ => ImportError::BackToFront { before, after },
             });
@@ -228,8 +227,5 @@ fn digest(path: &Path) -> Result<String, ImportError> {
         cause,
     };
     let mut file = File::open(path).map_err(failed)?;
-    let mut hash = Sha256::new();
-    io::copy(&mut file, &mut hash).map_err(failed)?;
-    let bytes = hash.finalize();
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    sha256(&mut file).map_err(failed)
 }
