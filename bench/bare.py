@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -230,8 +231,9 @@ def nothing():
 @contextmanager
 def of(kind, directory, group, netns=None):
     """A peer in a directory of its own; what it made is gone afterwards."""
-    place = directory / f"bare-{kind.name.replace(' ', '-').replace(',', '')}"
-    place.mkdir()
+    # The same kind may have another place after this one.
+    place = Path(tempfile.mkdtemp(prefix=f"bare-{kind.runtime}-", dir=directory))
+    place.chmod(0o755)
     peer = kind(place, group, netns)
     try:
         yield peer

@@ -183,7 +183,7 @@ def only_others(lacking):
     """Whether nothing is missing but what no command brings; the parts that need it are left out."""
     if any(what == "root" for what, _ in lacking.others):
         return False
-    return not (lacking.packages or lacking.programs or lacking.modules or lacking.cloud_kernel)
+    return not (lacking.packages or lacking.programs or lacking.modules or lacking.fetched)
 
 
 def build(everything):

@@ -28,8 +28,13 @@ KERNEL = {
 # Programs that are examples of a crate; the others are binaries of the workspace.
 EXAMPLES = "examples/"
 
-# Nodes of kind vm, and the guests of a bench.
-CLOUD_LAB = "name: bench-kernel\ntopology: {nodes: {guest: {kind: vm, kernel: cloud, memory: 256MiB}}}\n"
+# What latlab fetches into its cache: a bench's namespaces have no network. Kernels are named as a node's `kernel:`.
+KERNELS = {
+    "cloud": "kernels/linux-image-*-cloud-amd64_*/boot/vmlinuz-*",
+    "standard": "kernels/linux-image-*[0-9]-amd64_*/boot/vmlinuz-*",
+    "rt": "kernels/linux-image-*-rt-amd64_*/boot/vmlinuz-*",
+}
+KERNEL_LAB = "name: bench-kernel\ntopology: {{nodes: {{guest: {{kind: vm, kernel: {kernel}, memory: 256MiB}}}}}}\n"
 
 
 def target():
@@ -46,20 +51,20 @@ def path_of(program):
 
 @dataclass(frozen=True)
 class Needs:
-    """Programs on the PATH, modules of Python, features of the kernel, programs that cargo has built, CPUs, and
-    whether latlab's cache has the cloud kernel."""
+    """Programs on the PATH, modules of Python, features of the kernel, programs that cargo has built, CPUs, and what
+    latlab fetches: guests' kernels, and `criu`."""
 
     tools: tuple = ()
     python: tuple = ()
     kernel: tuple = ()
     built: tuple = ("latlab", "latlab-agent")
+    fetched: tuple = ()
     cpus: int = 1
-    cloud_kernel: bool = False
 
     def __or__(self, other):
         both = lambda name: tuple(dict.fromkeys([*getattr(self, name), *getattr(other, name)]))
-        lists = {name: both(name) for name in ("tools", "python", "kernel", "built")}
-        return Needs(**lists, cpus=max(self.cpus, other.cpus), cloud_kernel=self.cloud_kernel or other.cloud_kernel)
+        lists = {name: both(name) for name in ("tools", "python", "kernel", "built", "fetched")}
+        return Needs(**lists, cpus=max(self.cpus, other.cpus))
 
 
 VM = Needs(tools=("ip", "qemu-system-x86_64", "dpkg-deb", "xz", "modprobe"), built=("latlab", "latlab-agent", "latlab-overlay"))
@@ -72,18 +77,18 @@ class Missing:
     packages: list = field(default_factory=list)
     programs: list = field(default_factory=list)
     modules: list = field(default_factory=list)
-    cloud_kernel: bool = False
+    fetched: list = field(default_factory=list)
     # Nothing installs these: (what, hint).
     others: list = field(default_factory=list)
 
     def __bool__(self):
-        return bool(self.packages or self.programs or self.modules or self.cloud_kernel or self.others)
+        return bool(self.packages or self.programs or self.modules or self.fetched or self.others)
 
     def names(self):
         names = [word.removeprefix("tool:").replace("python3:", "Python's ") for word in self.packages]
         names += [os.path.relpath(path_of(program), ROOT) for program in self.programs]
         names += [f"{feature} of the kernel" for feature in self.modules]
-        names += ["the cloud kernel in latlab's cache"] * self.cloud_kernel
+        names += [f"{name_of(name)} in latlab's cache" for name in self.fetched]
         return names + [what for what, _ in self.others]
 
     def commands(self):
@@ -99,8 +104,8 @@ class Missing:
 
     def hints(self):
         lines = [" ".join(command) for command in self.commands()]
-        if self.cloud_kernel:
-            lines.append("deploy a lab with `kernel: cloud` once")
+        lines += [f"deploy a lab with `kernel: {name}` once" for name in self.fetched if name in KERNELS]
+        lines += [f"latlab doctor --fetch {name}" for name in self.fetched if name not in KERNELS]
         return lines + [f"{what}: {hint}" for what, hint in self.others]
 
 
@@ -136,9 +141,23 @@ def missing(needs):
                     found.modules.append(feature)
                 else:
                     found.others.append((f"{feature} of the kernel", "boot a kernel that has it"))
-    if needs.cloud_kernel and not cloud_kernel():
-        found.cloud_kernel = True
+    found.fetched += [name for name in needs.fetched if not is_fetched(name)]
     return found
+
+
+def name_of(fetched):
+    return f"the {fetched} kernel" if fetched in KERNELS else fetched
+
+
+def cache():
+    return Path(os.environ.get("LATLAB_CACHE_DIR", "/var/cache/latlab"))
+
+
+def is_fetched(name):
+    if name in KERNELS:
+        return any(cache().glob(KERNELS[name]))
+    # Written when all of it is there.
+    return (cache() / "borrowed" / name / "chosen.json").exists()
 
 
 def has_module(name):
@@ -153,8 +172,7 @@ def kernel_has(feature):
 
 def cloud_kernel():
     """An image of latlab's cache with its modules."""
-    cache = Path(os.environ.get("LATLAB_CACHE_DIR", "/var/cache/latlab"))
-    for image in sorted(cache.glob("kernels/linux-image-*-cloud-amd64_*/boot/vmlinuz-*")):
+    for image in sorted(cache().glob(KERNELS["cloud"])):
         modules = next(image.parent.parent.glob("lib/modules/*"), None)
         if modules:
             return {"image": str(image), "modules": modules}
@@ -175,27 +193,33 @@ def install(needs):
         for feature in lacking.modules:
             subprocess.run(["modprobe", "-q", KERNEL[feature][1]], check=False)
         lacking = missing(needs)
-    if lacking.cloud_kernel and not lacking.programs:
-        fetch_cloud_kernel()
+    if lacking.fetched and not lacking.programs:
+        failed = [(name_of(name), why) for name in lacking.fetched if (why := fetch(name))]
         lacking = missing(needs)
+        if failed:
+            # What cannot be fetched is missing like a feature of the kernel: the parts that need it are left out.
+            lacking.fetched = []
+            lacking.others += failed
     for feature in lacking.modules:
         lacking.others.append((f"{feature} of the kernel", f"boot a kernel with the module {KERNEL[feature][1]}"))
     lacking.modules = []
     return lacking
 
 
-def fetch_cloud_kernel():
-    """Deploys a lab with it, in a state of its own."""
-    print("# a lab with `kernel: cloud` fetches that kernel", file=sys.stderr, flush=True)
+def fetch(name):
+    """Has latlab fetch it: a kernel for a lab in a state of its own. The reason why it cannot."""
+    print(f"# latlab fetches {name_of(name)}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="latlab-bench-") as place:
         lab = Path(place) / "lab.yaml"
-        lab.write_text(CLOUD_LAB)
+        lab.write_text(KERNEL_LAB.format(kernel=name))
         home = dict(os.environ, LATLAB_STATE_DIR=f"{place}/state", LATLAB_RUN_DIR=f"{place}/run")
         latlab = str(path_of("latlab"))
-        done = subprocess.run([latlab, "deploy", lab], env=home, capture_output=True, text=True, check=False)
+        words = ["deploy", lab] if name in KERNELS else ["doctor", "--fetch", name]
+        done = subprocess.run([latlab, *words], env=home, capture_output=True, text=True, check=False)
         subprocess.run([latlab, "destroy", "--all", "-y"], env=home, capture_output=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"latlab could not fetch the cloud kernel: {done.stderr.strip()}")
+        # Its last line is a hint.
+        said = done.stderr.strip().splitlines() or ["it failed without a reason"]
+        return None if done.returncode == 0 else " ".join(line.strip() for line in said[-2:])
 
 
 def settle(needs, arguments, program):

@@ -46,7 +46,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Result<()> {
     let agent = fs::canonicalize(std::env::args_os().nth(1).ok_or("usage: ... AGENT")?)?;
-    if !namespaces::reenter()? {
+    if !namespaces::reenter(&agent)? {
         return Ok(());
     }
     for runtime in [Runtime::Crun, Runtime::Runc] {

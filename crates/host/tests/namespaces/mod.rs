@@ -38,13 +38,13 @@ pub fn test_arguments(name: &str) -> [OsString; 4] {
     [name, "--exact", "--nocapture", "--test-threads=1"].map(OsString::from)
 }
 
-/// For a program: true inside of fresh namespaces; outside it runs the program again there, and
+/// For a program with an agent: true inside of fresh namespaces; outside it runs the program again there, and
 /// then is false.
-pub fn reenter() -> io::Result<bool> {
+pub fn reenter(agent: &Path) -> io::Result<bool> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(true);
     }
-    let status = run_inside(std::env::args_os().skip(1).collect(), &[])?;
+    let status = run_inside(std::env::args_os().skip(1).collect(), &[(AGENT, agent)])?;
     if status.success() {
         Ok(false)
     } else {
