@@ -10,13 +10,13 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
-use crate::sys::command;
 use crate::sys::file::Lock;
+use crate::sys::{cached, command};
 
 /// The program that writes images; of the package squashfs-tools.
 const PROGRAM: &str = "mksquashfs";
@@ -63,7 +63,7 @@ impl Disks {
     ) -> Result<PathBuf, Error> {
         let listing = Listing::of(directory, hidden)?;
         let path = self.dir.join(format!("{}.squashfs", listing.name()));
-        if is_there(&path) {
+        if cached::mark_used(&path).is_ok() {
             return Ok(path);
         }
         DirBuilder::new()
@@ -75,7 +75,7 @@ impl Disks {
             .map_err(|error| Error::io("lock", &self.dir)(io::Error::other(error)))?;
         let _lock =
             lock.ok_or_else(|| Error::io("lock", &self.dir)(io::ErrorKind::TimedOut.into()))?;
-        if is_there(&path) {
+        if cached::mark_used(&path).is_ok() {
             return Ok(path);
         }
         let refused = |reason: String| Error::Disk {
@@ -101,17 +101,11 @@ impl Disks {
             return Err(refused(error.to_string()));
         }
         // One that cannot be removed takes room only.
-        let _ = remove_oldest(&self.dir);
+        let is_image = |path: &Path| path.extension() == Some(OsStr::new("squashfs"));
+        let when = |path: &Path| is_image(path).then(|| cached::used(path))?;
+        let _ = cached::remove_oldest(&self.dir, KEPT, when);
         Ok(path)
     }
-}
-
-/// Marks an image as used.
-fn is_there(path: &Path) -> bool {
-    let now = fs::FileTimes::new().set_modified(SystemTime::now());
-    File::open(path)
-        .and_then(|file| file.set_times(now))
-        .is_ok()
 }
 
 fn free_bytes(dir: &Path) -> Result<u64, Error> {
@@ -215,22 +209,6 @@ impl<'a> Listing<'a> {
     }
 }
 
-fn remove_oldest(dir: &Path) -> io::Result<()> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension() == Some(OsStr::new("squashfs")) {
-            found.push((fs::metadata(&path)?.modified()?, path));
-        }
-    }
-    found.sort();
-    let excess = found.len().saturating_sub(KEPT);
-    found
-        .iter()
-        .take(excess)
-        .try_for_each(|(_, path)| fs::remove_file(path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,21 +262,6 @@ mod tests {
         let holds = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
         assert!(bytes.starts_with(b"hsqs") && holds(b"passwd") && !holds(b"secret"));
         assert!(fs::read_dir(dir.join(DIRECTORY)).unwrap().count() <= 2);
-        fs::remove_dir_all(dir).unwrap();
-    }
-
-    #[test]
-    fn images_used_last_are_kept() {
-        let dir = tree("kept");
-        for age in 0..KEPT as u64 + 2 {
-            let file = File::create(dir.join(format!("{age}.squashfs"))).unwrap();
-            let used = SystemTime::now() - Duration::from_secs(age);
-            file.set_times(fs::FileTimes::new().set_modified(used))
-                .unwrap();
-        }
-        remove_oldest(&dir).unwrap();
-        let left = |age: usize| dir.join(format!("{age}.squashfs")).exists();
-        assert!((0..KEPT).all(left) && !left(KEPT) && !left(KEPT + 1));
         fs::remove_dir_all(dir).unwrap();
     }
 }

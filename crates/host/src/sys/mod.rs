@@ -6,6 +6,7 @@
 //! places that have no safe wrapper: leaving a namespace, `clone3`, `sched_setattr`, and ioctls.
 
 pub mod bpf;
+pub mod cached;
 mod calls;
 pub mod cgroup_entry;
 pub mod command;

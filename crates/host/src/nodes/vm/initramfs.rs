@@ -15,6 +15,11 @@ use latlab_model::plan::NodePlan;
 use super::bzimage;
 use super::kernel::{Kernel, Transport};
 use super::modules::{self, Modules};
+use crate::sys::cached;
+
+const PREFIX: &str = "initramfs-";
+/// How many are kept, those that were used last. Each takes about 5 MB.
+const KEPT: usize = 16;
 
 const DIRECTORY: u32 = 0o040_755;
 const EXECUTABLE: u32 = 0o100_755;
@@ -109,13 +114,21 @@ pub fn prepare(
         }
     }
     let bytes = archive.finish();
-    let path = cache.join(format!("initramfs-{}.cpio", &bzimage::digest(&bytes)[..32]));
+    let digest = bzimage::digest(&bytes);
+    let path = cache.join(format!("{PREFIX}{}.cpio", &digest[..32]));
     // The name is a digest of the content, so any writer wrote the same.
-    if fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64) {
+    let is_there = fs::metadata(&path).is_ok_and(|found| found.len() == bytes.len() as u64);
+    // Another latlab may remove it between the two, as one that was not used for long.
+    if is_there && cached::mark_used(&path).is_ok() {
         return Ok(path);
     }
     fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
     crate::sys::file::write_atomically(&path, &bytes, 0o644)?;
+    // One that cannot be removed takes room only.
+    let _ = cached::remove_oldest(cache, KEPT, |path| {
+        let name = path.file_name()?.to_str()?;
+        name.starts_with(PREFIX).then(|| cached::used(path))?
+    });
     Ok(path)
 }
 

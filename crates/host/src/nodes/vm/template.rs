@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use latlab_model::kinds::GuestRoot;
 use latlab_wire::channel::clock_page;
@@ -31,6 +31,7 @@ use super::nic::Nic;
 use super::qemu::{Origin, VmConfig};
 use super::qmp::Qmp;
 use crate::sync::lock;
+use crate::sys::cached;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::file::{Lock, sync_directory};
 use crate::sys::sealed;
@@ -98,7 +99,8 @@ impl Templates {
         let state = boot_and_save(&config, cgroup, timeout)?;
         template.keep(&memory, &state, &description)?;
         // One that cannot be removed takes room only.
-        let _ = remove_oldest(&self.dir);
+        let when = |path: &Path| cached::used(&path.join(DESCRIPTION));
+        let _ = cached::remove_oldest(&self.dir, KEPT, when);
         Ok(template)
     }
 
@@ -121,9 +123,7 @@ impl Templates {
 impl Template {
     /// Marks it as used.
     fn is_there(&self) -> bool {
-        let now = fs::FileTimes::new().set_modified(SystemTime::now());
-        let file = File::open(self.dir.join(DESCRIPTION));
-        file.and_then(|file| file.set_times(now)).is_ok()
+        cached::mark_used(&self.dir.join(DESCRIPTION)).is_ok()
     }
 
     pub fn state(&self) -> Result<Vec<u8>, Error> {
@@ -287,20 +287,6 @@ pub(super) fn leave_memory_out(qmp: &mut Qmp) -> Result<(), Error> {
     Ok(())
 }
 
-fn remove_oldest(templates: &Path) -> io::Result<()> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(templates)? {
-        let path = entry?.path();
-        if let Ok(used) = fs::metadata(path.join(DESCRIPTION)).and_then(|of| of.modified()) {
-            found.push((used, path));
-        }
-    }
-    found.sort();
-    let excess = found.len().saturating_sub(KEPT);
-    let mut oldest = found.iter().take(excess);
-    oldest.try_for_each(|(_, path)| fs::remove_dir_all(path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,24 +303,5 @@ mod tests {
         unmap_clock_page(&mut state).unwrap();
         assert_eq!(state, expected);
         assert!(unmap_clock_page(&mut state[..before - 1]).is_err());
-    }
-
-    #[test]
-    fn templates_used_last_are_kept() {
-        let dir = std::env::temp_dir().join(format!("latlab-templates-{}", std::process::id()));
-        for age in 0..KEPT as u64 + 2 {
-            let template = dir.join(format!("t{age}"));
-            fs::create_dir_all(&template).unwrap();
-            let file = File::create(template.join(DESCRIPTION)).unwrap();
-            let used = SystemTime::now() - Duration::from_secs(age);
-            file.set_times(fs::FileTimes::new().set_modified(used))
-                .unwrap();
-        }
-        fs::write(dir.join("lock"), "").unwrap();
-        remove_oldest(&dir).unwrap();
-        let left = |age: usize| dir.join(format!("t{age}")).exists();
-        assert!((0..KEPT).all(left) && !left(KEPT) && !left(KEPT + 1));
-        assert!(dir.join("lock").exists());
-        fs::remove_dir_all(dir).unwrap();
     }
 }

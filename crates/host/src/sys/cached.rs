@@ -1,0 +1,69 @@
+//! The cache keeps the entries that were used last.
+
+use std::fs::{self, File, FileTimes};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Marks a file as used now. Fails when it is not there.
+pub fn mark_used(file: &Path) -> io::Result<()> {
+    let now = FileTimes::new().set_modified(SystemTime::now());
+    File::open(file)?.set_times(now)
+}
+
+/// When a file was used last; `None` when it is not there.
+pub fn used(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|of| of.modified()).ok()
+}
+
+/// Removes the files and directories of `dir` but for the `kept` that were used last. Those that `when` does not know stay.
+pub fn remove_oldest(
+    dir: &Path,
+    kept: usize,
+    when: impl Fn(&Path) -> Option<SystemTime>,
+) -> io::Result<()> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        found.extend(when(&path).map(|used| (used, path)));
+    }
+    found.sort();
+    let excess = found.len().saturating_sub(kept);
+    for (_, path) in found.iter().take(excess) {
+        match path.is_dir() {
+            true => fs::remove_dir_all(path)?,
+            false => fs::remove_file(path)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_was_used_last_is_kept_and_what_is_not_known_stays() {
+        let dir = std::env::temp_dir().join(format!("latlab-cached-{}", std::process::id()));
+        for age in 0..5 {
+            let entry = dir.join(format!("{age}.entry"));
+            fs::create_dir_all(&entry).unwrap();
+            fs::write(entry.join("mark"), "").unwrap();
+            let time = SystemTime::now() - Duration::from_secs(age);
+            let times = FileTimes::new().set_modified(time);
+            File::open(entry.join("mark"))
+                .unwrap()
+                .set_times(times)
+                .unwrap();
+        }
+        fs::write(dir.join("lock"), "").unwrap();
+        mark_used(&dir.join("4.entry/mark")).unwrap();
+        remove_oldest(&dir, 2, |path| used(&path.join("mark"))).unwrap();
+        let left = |name: &str| dir.join(name).exists();
+        assert!(left("lock") && left("4.entry") && left("0.entry"));
+        assert!(!left("1.entry") && !left("2.entry") && !left("3.entry"));
+        fs::remove_dir_all(dir).unwrap();
+    }
+}
