@@ -49,3 +49,36 @@ fn an_independent_program_finds_the_same_percentiles() {
         .unwrap();
     assert!(!output.status.success());
 }
+
+#[test]
+fn the_python_package_computes_the_figures_of_the_summary() {
+    let Some(python) = std::env::var_os("LATLAB_TEST_PYTHON") else {
+        eprintln!("LATLAB_TEST_PYTHON is not set: the Python package is not tested");
+        return;
+    };
+    let scratch = Scratch::new("package");
+    // Up to six replicates every resample is enumerated; beyond, they are drawn.
+    let runs = [3, 8].map(|replicates| {
+        let plan = Plan {
+            faults: true,
+            samples: 12_345,
+            replicates,
+            measurements: vec!["rr-udp", "packets", "stream-tcp"],
+            ..Plan::small()
+        };
+        let run = plan.write(scratch.path().join(format!("run{replicates}")));
+        latlab_report::conclude(&run).unwrap();
+        run.root().display().to_string()
+    });
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests");
+    let output = Command::new(&python)
+        .args(["-B", "-m", "unittest", "discover", "-s"])
+        .arg(&package)
+        .env("LATLAB_TEST_RUNS", runs.join(":"))
+        .env("MPLBACKEND", "agg")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("Ran 7 tests"), "{said}");
+}
