@@ -1,11 +1,13 @@
-//! `latlab compare`: two runs, cell by cell. Exit code 1 when a difference was found.
+//! `latlab compare`: two runs, cell by cell. Exit code 1 when a difference was found, or a limit is broken.
 
 use std::process::ExitCode;
 
 use latlab_report::compare;
+use latlab_report::compare::RunComparison;
+use latlab_report::limit::Limit;
 
 use crate::args::Compare;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, MEASURED_FAILED, Outcome};
 use crate::format::Format;
 use crate::report::{look, read};
 
@@ -25,8 +27,30 @@ pub fn run(args: &Compare) -> Outcome {
         Format::Csv => compare::csv(&comparison),
     };
     crate::print::out(&text)?;
-    Ok(match comparison.different().next() {
-        None => ExitCode::SUCCESS,
-        Some(_) => ExitCode::FAILURE,
+    let has_failed = match args.fail_if.is_empty() {
+        true => comparison.different().next().is_some(),
+        false => is_beyond(&args.fail_if, &comparison)?,
+    };
+    Ok(match has_failed {
+        false => ExitCode::SUCCESS,
+        true => ExitCode::from(MEASURED_FAILED),
     })
+}
+
+/// Tells what is beyond a limit; whether anything is.
+fn is_beyond(limits: &[Limit], comparison: &RunComparison) -> Result<bool, Failure> {
+    let mut is_beyond = false;
+    for limit in limits {
+        let breaches = limit.breaches(comparison).ok_or_else(|| {
+            Failure::new(
+                format!("`--fail-if '{limit}'`: no cell has this quantity in both runs"),
+                "take a percentile that the table shows, or measure longer: a percentile needs enough packets beyond it",
+            )
+        })?;
+        for breach in &breaches {
+            eprintln!("latlab: beyond its limit: {breach}");
+            is_beyond = true;
+        }
+    }
+    Ok(is_beyond)
 }

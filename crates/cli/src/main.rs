@@ -8,8 +8,10 @@
 mod print;
 
 mod args;
+mod campaign;
 mod clone;
 mod compare;
+mod completions;
 mod deploy;
 mod destroy;
 mod doctor;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Restore(a) => snapshot::restore(a),
         Verb::Destroy(a) => destroy::run(a),
         Verb::Run(a) => run::run(a),
+        Verb::Campaign(a) => campaign::run(a),
         Verb::Merge(a) => merge::run(a),
         Verb::Import(a) => import::run(a),
         Verb::Report(a) => report::run(a),
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Verb::Studies(a) => studies::run(a),
         Verb::Paper(a) => paper::run(a),
         Verb::Schema(a) => validate::schema(a),
+        Verb::Completions(a) => completions::run(a),
     };
     match result {
         Ok(code) => code,

@@ -1,16 +1,18 @@
 //! `latlab merge`: the parts of a run as one run. Needs neither root nor the measuring machines.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use latlab_measure::run::claim;
 use latlab_samples::merge::{MergeError, Parts, numbers};
 
 use crate::args::Merge;
+use crate::campaign;
 use crate::failure::{Failure, Hint, MEASURED_FAILED, Outcome};
 use crate::report;
 
 pub fn run(args: &Merge) -> Outcome {
-    let parts = Parts::open(&args.parts).map_err(refused)?;
+    let parts = Parts::open(&run_directories(&args.parts)?).map_err(refused)?;
     for path in parts.passed_over() {
         eprintln!(
             "latlab: {} is passed over: its part is there whole",
@@ -18,7 +20,7 @@ pub fn run(args: &Merge) -> Outcome {
         );
     }
     if !args.incomplete {
-        must_be_whole(&parts)?;
+        must_be_whole(&parts, campaign_of(&args.parts))?;
     }
     let (id, dir) = claim(&args.runs, parts.study())
         .hint("name a directory that can be written with --runs")?;
@@ -32,26 +34,54 @@ pub fn run(args: &Merge) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn must_be_whole(parts: &Parts) -> Result<(), Failure> {
-    let failed = |message: String, hint: String| {
+/// The run directories: those of a campaign in the place of its own.
+fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut directories = Vec::new();
+    for path in paths {
+        let Some(parts) = campaign::parts_of(path)? else {
+            directories.push(path.clone());
+            continue;
+        };
+        // A part that is just beginning has no manifest yet.
+        let has_begun = |path: &PathBuf| path.join("manifest.json").exists();
+        directories.extend(parts.into_iter().filter(has_begun));
+    }
+    match directories.is_empty() {
+        true => Err(Failure::new(
+            "no part is measured yet",
+            "`latlab campaign status` shows how far the campaign is",
+        )),
+        false => Ok(directories),
+    }
+}
+
+/// The campaign's directory, where one is merged.
+fn campaign_of(paths: &[PathBuf]) -> Option<&Path> {
+    match paths {
+        [path] if matches!(campaign::parts_of(path), Ok(Some(_))) => Some(path),
+        _ => None,
+    }
+}
+
+fn must_be_whole(parts: &Parts, campaign: Option<&Path>) -> Result<(), Failure> {
+    let of = parts.of();
+    let failed = |message: String, again: &str, number: u32| {
+        let how = match campaign {
+            Some(path) => format!("latlab campaign resume {}", path.display()),
+            None => format!("latlab run … --part {number}/{of}"),
+        };
+        let hint = format!("measure it{again} with `{how}`, or merge with --incomplete");
         Err(Failure::new(message, hint).with_code(Some(MEASURED_FAILED)))
     };
-    let of = parts.of();
     if let Some(first) = parts.missing().first() {
         let missing = numbers(&parts.missing());
-        return failed(
-            format!("part {missing} of {of} is missing"),
-            format!(
-                "measure it with `latlab run … --part {first}/{of}`, or merge with --incomplete"
-            ),
-        );
+        return failed(format!("part {missing} of {of} is missing"), "", *first);
     }
     match parts.unfinished().first() {
         Some((number, reason)) => failed(
             format!("part {number} of {of} is incomplete: {reason}"),
-            format!(
-                "measure it again with `latlab run … --part {number}/{of}`, or merge with --incomplete"
-            ),
+            " again",
+            *number,
         ),
         None => Ok(()),
     }

@@ -68,7 +68,11 @@ fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode
     let mut code = ExitCode::SUCCESS;
     for (index, study) in paper.studies.iter().enumerate() {
         eprintln!("study {} of {}: {study}", index + 1, paper.studies.len());
-        let options = args::Run::of_study(study, &args.runs, replicates);
+        let options = args::StudyOptions {
+            replicates,
+            ..args::StudyOptions::default()
+        };
+        let options = args::Run::of_study(study, &args.runs, options);
         let done = match run::measure(&options) {
             Ok(Measured::Done(done)) => done,
             Ok(Measured::Not(_)) => {

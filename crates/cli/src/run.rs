@@ -8,12 +8,12 @@ use latlab_host::dirs::Dirs;
 use latlab_host::{journal, lab};
 use latlab_measure::run::{Event, Options, Run};
 use latlab_model::diagnostic::plain_line;
-use latlab_model::plan::{PartNumber, RunPlan, trials};
+use latlab_model::plan::{RunPlan, trials};
 use latlab_model::results::{PlannedTrial, TrialOutcome};
 use latlab_model::spec::{MAX_RETRIES, Study};
 use latlab_samples::RunDir;
 
-use crate::args;
+use crate::args::{self, StudyOptions};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
 use crate::files::{self, Machine, Source};
 use crate::{report, signals};
@@ -52,12 +52,14 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         Ok(file) => file,
         Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
-    apply(args, &mut file.study)?;
+    apply(&args.options, &mut file.study)?;
     let (plan, facts) = match file.plan(Machine::Here, true) {
         Ok(planned) => planned,
         Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
-    part_is_there(&plan, args.part)?;
+    if let Some(part) = args.part {
+        can_be_divided(&plan, part.of)?;
+    }
     let visits = plan.visits_of(args.part);
     if args.dry_run {
         return Ok(Measured::Not(show_order(&plan.order_of(visits))));
@@ -86,7 +88,7 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         if count == 1 { "" } else { "s" },
         run.directory().display()
     );
-    let bar = progress(count);
+    let bar = progress(count, "trials");
     let done = run.execute(&mut |event| show(&bar, event));
     bar.finish_and_clear();
     let (dir, outcome) = done.map_err(|e| {
@@ -101,23 +103,23 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
 }
 
 /// Puts the options in the place of the study's own fields.
-fn apply(args: &args::Run, study: &mut Study) -> Result<(), Failure> {
-    if args.replicates == Some(0) {
+pub fn apply(options: &StudyOptions, study: &mut Study) -> Result<(), Failure> {
+    if options.replicates == Some(0) {
         return Err(Failure::new(
             "--replicates must be at least 1",
             "5 gives intervals",
         ));
     }
-    if let Some(retries) = args.retries.filter(|&retries| retries > MAX_RETRIES) {
+    if let Some(retries) = options.retries.filter(|&retries| retries > MAX_RETRIES) {
         return Err(Failure::new(
             format!("--retries is {retries}"),
             format!("from 0 to {MAX_RETRIES}; a machine that is never quiet stays so"),
         ));
     }
-    study.replicates = args.replicates.unwrap_or(study.replicates);
-    study.retries = args.retries.unwrap_or(study.retries);
-    study.seed = args.seed.unwrap_or(study.seed);
-    if args.no_isolation {
+    study.replicates = options.replicates.unwrap_or(study.replicates);
+    study.retries = options.retries.unwrap_or(study.retries);
+    study.seed = options.seed.unwrap_or(study.seed);
+    if options.no_isolation {
         study.isolation = false;
         let words = study.description.take().unwrap_or_default();
         study.description = Some(format!("{words} (without isolation)").trim().to_string());
@@ -159,15 +161,15 @@ pub fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials:
 }
 
 /// Refuses parts of which some would have nothing to do.
-fn part_is_there(plan: &RunPlan, part: Option<PartNumber>) -> Result<(), Failure> {
+pub fn can_be_divided(plan: &RunPlan, parts: u32) -> Result<(), Failure> {
     let visits = plan.visits.len();
-    match part {
-        Some(part) if part.of as usize > visits => Err(Failure::new(
-            format!("the run cannot be divided into {} parts", part.of),
-            format!("it deploys {visits} labs one after the other: at most {visits} parts"),
-        )),
-        _ => Ok(()),
+    if (1..=visits).contains(&(parts as usize)) {
+        return Ok(());
     }
+    Err(Failure::new(
+        format!("the run cannot be divided into {parts} parts"),
+        format!("it deploys {visits} labs one after the other: at most {visits} parts"),
+    ))
 }
 
 fn show_order(order: &[PlannedTrial]) -> ExitCode {
@@ -180,10 +182,11 @@ fn show_order(order: &[PlannedTrial]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn progress(trials: usize) -> ProgressBar {
-    let bar = ProgressBar::new(trials as u64);
-    let template = "{bar:30} {pos}/{len} trials, {eta} left  {wide_msg}";
-    if let Ok(style) = ProgressStyle::with_template(template) {
+/// A bar for a number of units of work.
+pub fn progress(count: usize, unit: &str) -> ProgressBar {
+    let bar = ProgressBar::new(count as u64);
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}, {{eta}} left  {{wide_msg}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));

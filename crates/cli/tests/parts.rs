@@ -79,6 +79,7 @@ fn merged_parts_are_the_whole_run() {
             assert_eq!(cell["replicates"], 2, "one of each part: {cell:#}");
         }
 
+        limits_decide(bench, merged.to_str().unwrap());
         let whole_run = bench.latlab(&["merge", merged.to_str().unwrap(), "--runs", runs]);
         whole_run.refused(2, "is a whole run", "--part K/N");
         let said = bench.latlab(&["merge", first, first, second, "--runs", runs]);
@@ -88,4 +89,27 @@ fn merged_parts_are_the_whole_run() {
         let said = bench.latlab(&["run", &study, "--part", "3/2"]);
         assert!(said.err.contains("for example 2/4"), "{said:#?}");
     });
+}
+
+/// With `--fail-if`, limits decide about the exit code: each ratio of a run to itself is 1.
+fn limits_decide(bench: &Bench, run: &str) {
+    let compare = |limits: &[&str]| {
+        let options = limits.iter().flat_map(|limit| ["--fail-if", limit]);
+        let words: Vec<&str> = ["compare", run, run].into_iter().chain(options).collect();
+        bench.latlab(&words)
+    };
+    compare(&["median > 1.05", "p99 > 1.05"]).good();
+    let said = compare(&["median > 1.05", "median < 1.5"]);
+    assert_eq!(said.code, 1, "{said:#?}");
+    assert_eq!(
+        said.err.matches("beyond its limit: ").count(),
+        2,
+        "{said:#?}"
+    );
+    compare(&["p99.9999 > 1"]).refused(2, "no cell has this quantity", "measure longer");
+    let said = compare(&["p99"]);
+    assert!(
+        said.code == 2 && said.err.contains("'p99 > 1.10'"),
+        "{said:#?}"
+    );
 }

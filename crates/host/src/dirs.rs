@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `/var/lib/latlab/labs/LAB` | the journal and the state of a lab, the storage of its nodes | until it is destroyed |
 //! | `/var/lib/latlab/tuning.json` | what was tuned, for whom, and what was there before | until all of it is reverted |
+//! | `/var/lib/latlab/campaign-part.json` | which labs a part of a campaign deploys | until it is measured |
 //! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
 //! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until removed by hand |
 //!
@@ -76,6 +77,15 @@ impl Dirs {
 
     pub fn tuning(&self) -> PathBuf {
         self.state.join("tuning.json")
+    }
+
+    /// Which labs the part of a campaign may leave that is measured here, or was killed.
+    pub fn campaign_part(&self) -> PathBuf {
+        self.state.join("campaign-part.json")
+    }
+
+    pub fn campaign_lock(&self) -> PathBuf {
+        self.state.join("campaign.lock")
     }
 
     pub fn tuning_lock(&self) -> PathBuf {

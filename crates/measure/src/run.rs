@@ -534,7 +534,7 @@ fn run_one(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Erro
 /// Makes the run's directory, named by study and time, with a number if two runs begin in one second.
 /// Makes the directory of a run, named by the study and the time.
 pub fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
-    let stamp = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    let stamp = stamp();
     let mut id = format!("{study}-{stamp}");
     let mut number = 1;
     loop {
@@ -547,6 +547,12 @@ pub fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// The time now, as names of directories have it.
+pub fn stamp() -> String {
+    let now = jiff::Timestamp::now();
+    now.strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 fn part_of(plan: &RunPlan, part: PartNumber) -> Part {

@@ -21,6 +21,7 @@ pub mod explain;
 pub mod graph;
 pub mod hlog;
 pub mod html;
+pub mod limit;
 mod lives;
 pub mod noise;
 pub mod paper;

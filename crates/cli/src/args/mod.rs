@@ -1,7 +1,10 @@
 //! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
+mod campaign;
+mod compare;
 mod import;
 mod parts;
+mod study;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,9 +15,12 @@ use latlab_model::plan::PartNumber;
 use crate::doctor::DoctorArgs;
 use crate::format::Format;
 use crate::tune::args::Tune;
+pub use campaign::{Campaign, Status as CampaignStatus, Submit as CampaignSubmit};
+pub use compare::Compare;
 pub use import::{By as MatchBy, Import};
 pub use parts::Merge;
 use parts::part_number;
+pub use study::StudyOptions;
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -74,6 +80,9 @@ pub enum Verb {
     Destroy(Destroy),
     /// Run a study: deploy, measure, write the run directory and its report (needs root).
     Run(Run),
+    /// Have a study measured by many machines: the nodes of a Slurm cluster, or hosts over ssh.
+    #[command(subcommand)]
+    Campaign(Campaign),
     /// Join the parts of a run, measured one by one or by several machines, into one run directory.
     Merge(Merge),
     /// Make a run of two captures of the same packets, before and behind any device.
@@ -99,6 +108,8 @@ pub enum Verb {
     Paper(Paper),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
     Schema(Schema),
+    /// Print the completions of a shell.
+    Completions(Completions),
 }
 
 #[derive(Debug, Args)]
@@ -320,24 +331,14 @@ pub struct Run {
     /// Directory in which the run's own directory is created.
     #[arg(long, default_value = "runs", env = "LATLAB_RUNS", value_name = "DIR")]
     pub runs: PathBuf,
-    /// Number of replicates, instead of the study's.
-    #[arg(long, value_name = "N")]
-    pub replicates: Option<u32>,
-    /// Seed, instead of the study's.
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Most repetitions of a trial that others disturbed, instead of the study's (0 to 10).
-    #[arg(long, value_name = "N")]
-    pub retries: Option<u32>,
+    #[command(flatten)]
+    pub options: StudyOptions,
     /// If a trial fails, stop and leave its lab up for inspection.
     #[arg(long)]
     pub keep: bool,
     /// Output format of the summary.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Leave out all tuning and isolation that the labs ask for, to measure their effect.
-    #[arg(long)]
-    pub no_isolation: bool,
     /// Only this part of the run, for example 2/4; `latlab merge` joins the parts.
     #[arg(long, value_name = "K/N", value_parser = part_number)]
     pub part: Option<PartNumber>,
@@ -347,17 +348,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// A study without any other wish.
-    pub fn of_study(study: &str, runs: &Path, replicates: Option<u32>) -> Run {
+    /// A study with these options and no other.
+    pub fn of_study(study: &str, runs: &Path, options: StudyOptions) -> Run {
         Run {
             study: study.to_owned(),
             runs: runs.to_path_buf(),
-            replicates,
-            seed: None,
-            retries: None,
+            options,
             keep: false,
             format: Format::default(),
-            no_isolation: false,
             part: None,
             dry_run: false,
         }
@@ -491,17 +489,13 @@ pub struct Forward {
 }
 
 #[derive(Debug, Args)]
-pub struct Compare {
-    /// The run to compare against.
-    pub before: PathBuf,
-    /// The run to judge.
-    pub after: PathBuf,
-    /// Output format.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    /// Compare even if the machines differ.
-    #[arg(long)]
-    pub force: bool,
+#[command(after_help = "\
+Example: latlab completions bash > /usr/share/bash-completion/completions/latlab
+
+The Debian package installs them.")]
+pub struct Completions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]

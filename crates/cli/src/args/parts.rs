@@ -16,7 +16,8 @@ Examples:
 
 Parts that several machines measured make the machine a factor of the run. Needs no root.")]
 pub struct Merge {
-    /// The run directories of the parts, in any order. One that was interrupted is passed over if its part is there whole.
+    /// The run directories of the parts, in any order, or a campaign's directory. A part that was interrupted is passed over
+    /// if it is there whole.
     #[arg(required = true, value_name = "PART")]
     pub parts: Vec<PathBuf>,
     /// Directory in which the merged run's own directory is created.

@@ -1,0 +1,386 @@
+//! A study measured by many machines: a real Slurm cluster, and hosts behind real ssh daemons.
+
+mod cluster;
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cluster::{Cluster, address};
+use common::{Bench, Said, enter, finish, text, tool, until, whole, world};
+use serde_json::Value;
+
+const NODES: usize = 4;
+
+/// Each replicate deploys two labs, and makes one trial in each.
+fn study(replicates: u32) -> String {
+    format!(
+        "name: campaign\nreplicates: {replicates}\nlab:\n  name: NAME\n  topology:\n    \
+         nodes: {{a: {{kind: native}}, b: {{kind: native}}}}\n    \
+         links: [{{type: veth, endpoints: [\"a:eth0\", \"b:eth0\"]}}]\nfactors:\n  \
+         topology.links.0.type: [veth, bridge]\nmeasurements:\n  \
+         - {{probe: rr, from: a, to: b, duration: 300ms}}\n"
+    )
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The only directory below `runs` whose name ends so.
+fn only(runs: &Path, end: &str) -> PathBuf {
+    let all = fs::read_dir(runs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut found = all.filter(|path| path.to_str().unwrap().ends_with(end));
+    let one = found.next().expect(end);
+    assert_eq!(found.next(), None);
+    one
+}
+
+/// latlab with the cluster's configuration.
+fn on(cluster: &Cluster, bench: &Bench, words: &[&str]) -> Said {
+    finish(
+        bench
+            .command(words)
+            .env("SLURM_CONF", cluster.root().join("slurm.conf")),
+    )
+}
+
+fn status(cluster: &Cluster, bench: &Bench, campaign: &str) -> Value {
+    let said = on(
+        cluster,
+        bench,
+        &["campaign", "status", campaign, "--format", "json"],
+    );
+    serde_json::from_str(&said.good().out).unwrap()
+}
+
+fn count(status: &Value, field: &str) -> usize {
+    let value = &status[field];
+    let numbers = value.as_object().map(serde_json::Map::len);
+    numbers.or(value.as_array().map(Vec::len)).expect(field)
+}
+
+/// Processes whose command line has all these words.
+fn processes(words: &[&str]) -> Vec<u32> {
+    let has_them = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = text(&line);
+        let mut given = line.split('\0');
+        words.iter().all(|word| given.any(|one| one == *word))
+    };
+    world::processes().into_iter().filter(has_them).collect()
+}
+
+fn is_killed(pid: u32) -> bool {
+    let kill = Command::new("kill")
+        .args(["-KILL", &pid.to_string()])
+        .status();
+    kill.unwrap().success()
+}
+
+/// Merges a campaign, and asserts that every trial of the study is in it once.
+fn merged(bench: &Bench, study: &str, campaign: &str) -> Value {
+    let runs = bench.root().join("merged");
+    let said = bench.latlab(&["merge", campaign, "--runs", runs.to_str().unwrap()]);
+    said.good();
+    let run = only(&runs, "");
+    let order = bench.latlab(&["run", study, "--dry-run"]).good().out;
+    let trials = fs::read_dir(run.join("trials")).unwrap();
+    let trials: BTreeSet<u32> = trials
+        .map(|entry| read(&entry.unwrap().path().join("trial.json")))
+        .map(|trial| {
+            assert_eq!(trial["outcome"]["outcome"], "measured", "{trial:#}");
+            trial["trial"].as_u64().unwrap() as u32
+        })
+        .collect();
+    assert_eq!(trials, (1..=order.lines().count() as u32).collect());
+    read(&run.join("manifest.json"))
+}
+
+#[test]
+fn slurm_measures_every_part_once_though_a_node_and_latlab_die() {
+    enter(
+        "slurm_measures_every_part_once_though_a_node_and_latlab_die",
+        |bench| {
+            let mut cluster = Cluster::new(bench, NODES);
+            cluster.start_slurm(bench, NODES);
+            let replicates = if whole() { 100 } else { 8 };
+            let file = bench.file("campaign", &study(replicates));
+            let runs = bench.root().join("runs");
+            let latlab = cluster.latlab();
+            let submit = [
+                "campaign",
+                "submit",
+                &file,
+                "--latlab",
+                &latlab,
+                "--runs",
+                runs.to_str().unwrap(),
+            ];
+            on(&cluster, bench, &[&submit[..], &["--nodes", "4"]].concat()).good();
+            let campaign = only(&runs, "-campaign").display().to_string();
+
+            // A node dies while it measures, and comes back; latlab is killed on another one.
+            until("parts run and one is measured", || {
+                let status = status(&cluster, bench, &campaign);
+                count(&status, "running") == NODES && count(&status, "measured") > 0
+            });
+            cluster.cut(2);
+            // One that has just begun.
+            let before = processes(&["campaign", "part"]);
+            until("another part begins", || {
+                let all = processes(&["campaign", "part"]);
+                let new = all.iter().find(|pid| !before.contains(pid));
+                new.is_some_and(|pid| is_killed(*pid))
+            });
+            cluster.boot_slurmd(bench, 2);
+            until("the queue is empty", || {
+                // A part whose node failed would wait for two minutes before it starts again.
+                cluster.start_now();
+                let status = status(&cluster, bench, &campaign);
+                count(&status, "running") + count(&status, "waiting") == 0
+            });
+
+            let left = status(&cluster, bench, &campaign);
+            assert_eq!(count(&left, "left"), 1, "what was killed: {left:#}");
+            let table = on(&cluster, bench, &["campaign", "status", &campaign])
+                .good()
+                .out;
+            assert!(table.contains("campaign resume"), "{table}");
+            bench
+                .latlab(&["merge", &campaign])
+                .ended_badly(1, " is ", "campaign resume");
+            on(&cluster, bench, &["campaign", "resume", &campaign]).good();
+            until("all is measured", || {
+                count(&status(&cluster, bench, &campaign), "measured") == 2 * replicates as usize
+            });
+            let said = on(&cluster, bench, &["campaign", "resume", &campaign]).good();
+            assert!(said.out.contains("all parts are measured"), "{said:#?}");
+
+            let manifest = merged(bench, &file, &campaign);
+            assert_eq!(manifest["state"]["state"], "complete");
+            let factors = manifest["factors"].as_array().unwrap();
+            let machines = factors
+                .iter()
+                .find(|factor| factor["name"] == "machine")
+                .unwrap();
+            assert_eq!(machines["levels"].as_array().unwrap().len(), NODES);
+        },
+    );
+}
+
+#[test]
+fn a_cancelled_campaign_keeps_what_was_measured() {
+    enter("a_cancelled_campaign_keeps_what_was_measured", |bench| {
+        let mut cluster = Cluster::new(bench, 1);
+        cluster.start_slurm(bench, 1);
+        let file = bench.file("campaign", &study(4));
+        let runs = bench.root().join("runs");
+        let latlab = cluster.latlab();
+        let submit = [
+            "campaign",
+            "submit",
+            &file,
+            "--latlab",
+            &latlab,
+            "--runs",
+            runs.to_str().unwrap(),
+        ];
+
+        // A submission that sbatch refuses leaves nothing.
+        let said = on(
+            &cluster,
+            bench,
+            &[&submit[..], &["--", "--partition=none"]].concat(),
+        );
+        said.ended_badly(
+            2,
+            "Invalid partition name specified",
+            "`sinfo` shows partitions",
+        );
+        assert_eq!(fs::read_dir(&runs).unwrap().count(), 0);
+        let said = on(
+            &cluster,
+            bench,
+            &[&submit[..], &["--dry-run", "--nodes", "2", "--parts", "4"]].concat(),
+        );
+        assert!(said.good().out.contains("--array=1-4%2"));
+
+        on(&cluster, bench, &submit).good();
+        let campaign = only(&runs, "-campaign").display().to_string();
+        until("a part is measured", || {
+            count(&status(&cluster, bench, &campaign), "measured") > 0
+        });
+        on(&cluster, bench, &["campaign", "cancel", &campaign]).good();
+        until("the queue is empty", || {
+            let status = status(&cluster, bench, &campaign);
+            count(&status, "running") + count(&status, "waiting") == 0
+        });
+        // The part that was measured when it was cancelled ended in order, and removed its lab.
+        let now = status(&cluster, bench, &campaign);
+        assert!(
+            count(&now, "measured") > 0 && count(&now, "left") > 0,
+            "{now:#}"
+        );
+        for (part, reason) in now["stopped"].as_object().unwrap() {
+            assert_ne!(reason, "killed", "part {part}");
+        }
+        drop(cluster);
+
+        // The controller is gone, with its configuration's socket.
+        let gone = bench.root().join("gone.conf");
+        fs::write(
+            &gone,
+            "ClusterName=gone\nSlurmctldHost=localhost(127.0.0.1)\nMessageTimeout=2\n",
+        )
+        .unwrap();
+        let said = finish(bench.command(&submit).env("SLURM_CONF", &gone));
+        assert_eq!(said.code, 2, "{said:#?}");
+        assert_eq!(
+            fs::read_dir(&runs).unwrap().count(),
+            1,
+            "nothing was left by it"
+        );
+        let said = finish(bench.command(&submit).env("PATH", "/nowhere"));
+        said.ended_badly(2, "Slurm's `sbatch` is not on this machine", "--ssh");
+    });
+}
+
+/// Two hosts with ssh daemons, which the bench's own root may enter.
+fn hosts(bench: &Bench, cluster: &mut Cluster) {
+    let root = cluster.root().display().to_string();
+    let key = |name: &str| {
+        let path = format!("{root}/{name}");
+        tool(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", &path]);
+        path
+    };
+    let (host_key, user_key) = (key("host-key"), key("user-key"));
+    let environment = ["LATLAB_STATE_DIR", "LATLAB_RUN_DIR", "LATLAB_AGENT"].map(|name| {
+        let value = match name {
+            "LATLAB_STATE_DIR" => bench.root().join("state"),
+            "LATLAB_RUN_DIR" => bench.run_dir(),
+            _ => common::namespaces::agent(),
+        };
+        format!("{name}={}", value.display())
+    });
+    let daemon = format!(
+        "HostKey {host_key}\nAuthorizedKeysFile {user_key}.pub\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
+         SetEnv {}\nPidFile none\n",
+        environment.join(" ")
+    );
+    fs::write(cluster.root().join("sshd.conf"), daemon).unwrap();
+    let configuration = cluster.root().join("sshd.conf").display().to_string();
+    let mut client = String::new();
+    for number in 1..=2 {
+        cluster.boot(
+            bench,
+            number,
+            &["/usr/sbin/sshd", "-D", "-e", "-f", &configuration],
+        );
+        client += &format!("Host n{number}\n  HostName {}\n", address(number));
+    }
+    client += &format!(
+        "Host *\n  User root\n  IdentityFile {user_key}\n  StrictHostKeyChecking no\n  UserKnownHostsFile {root}/known\n"
+    );
+    let client_file = cluster.root().join("ssh.conf");
+    fs::write(&client_file, client).unwrap();
+    fs::set_permissions(&client_file, fs::Permissions::from_mode(0o644)).unwrap();
+    // A mount of this namespace alone.
+    tool(&[
+        "mount",
+        "--bind",
+        client_file.to_str().unwrap(),
+        "/etc/ssh/ssh_config",
+    ]);
+    for number in 1..=2 {
+        until("the ssh daemons answer", || {
+            let said = Command::new("ssh")
+                .args([&format!("n{number}"), "true"])
+                .output();
+            said.unwrap().status.success()
+        });
+    }
+}
+
+#[test]
+fn hosts_over_ssh_measure_the_parts() {
+    enter("hosts_over_ssh_measure_the_parts", |bench| {
+        let mut cluster = Cluster::new(bench, 2);
+        hosts(bench, &mut cluster);
+        let lab = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  \
+                   links: [{type: veth, endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
+        bench.file("lab", lab);
+        let text = study(3);
+        let (before, rest) = text.split_once("lab:\n").unwrap();
+        let (_, after) = rest.split_once("factors:").unwrap();
+        // The hosts do not have the lab's file.
+        let file = bench.file(
+            "campaign",
+            &format!("{before}lab: lab.yaml\nfactors:{after}"),
+        );
+        let runs = bench.root().join("runs");
+        let submit = [
+            "campaign",
+            "submit",
+            &file,
+            "--runs",
+            runs.to_str().unwrap(),
+        ];
+        let program = &*cluster.latlab();
+
+        let said = bench.latlab(&[&submit[..], &["--ssh", "a/b"]].concat());
+        said.refused(2, "is no host", "name hosts as ssh does");
+        // One host is not there: the others measure its parts.
+        let hosts = ["--ssh", "n1,n2,n9", "--latlab", program];
+        let said = bench.latlab(&[&submit[..], &hosts].concat()).good();
+        assert!(
+            said.err.contains("n9: part") && said.err.contains("no connection"),
+            "{said:#?}"
+        );
+        let campaign = only(&runs, "-campaign");
+        let name = campaign.to_str().unwrap();
+        let said = bench
+            .latlab(&["campaign", "status", name, "--format", "json"])
+            .good();
+        let status: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(count(&status, "measured"), 6);
+        let machines: BTreeSet<&str> = status["measured"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|v| v.as_str().unwrap())
+            .collect();
+        assert_eq!(machines, BTreeSet::from(["n1", "n2"]));
+        merged(bench, &file, name);
+
+        // The end of the connection ends the part, with its lab; another part goes on from there.
+        fs::remove_dir_all(&runs).unwrap();
+        let hosts = ["--ssh", "n1", "--latlab", program];
+        let mut command = bench.command(&[&submit[..], &hosts].concat());
+        let mut child = command.spawn().unwrap();
+        until("a part runs", || {
+            !processes(&["campaign", "part"]).is_empty()
+        });
+        let pid = child.id().to_string();
+        let other = only(&runs, "-campaign").display().to_string();
+        bench.latlab(&["campaign", "resume", &other]).refused(
+            2,
+            "another `latlab campaign` works on",
+            "campaign status",
+        );
+        tool(&["kill", "-KILL", &pid]);
+        child.wait().unwrap();
+        for ssh in processes(&["ssh", "n1"]) {
+            Command::new("kill").arg(ssh.to_string()).status().unwrap();
+        }
+        until("the part ends", || {
+            processes(&["campaign", "part"]).is_empty()
+        });
+        bench.latlab(&["campaign", "resume", &other]).good();
+    });
+}
