@@ -28,7 +28,7 @@ KERNEL = {
 # Programs that are examples of a crate; the others are binaries of the workspace.
 EXAMPLES = "examples/"
 
-# What latlab fetches into its cache: a bench's namespaces have no network. Kernels are named as a node's `kernel:`.
+# Latlab fetches these into its cache, since a bench's namespaces have no network. Kernels are named as a node's `kernel:`.
 KERNELS = {
     "cloud": "kernels/linux-image-*-cloud-amd64_*/boot/vmlinuz-*",
     "standard": "kernels/linux-image-*[0-9]-amd64_*/boot/vmlinuz-*",
@@ -197,7 +197,9 @@ def install(needs):
         failed = [(name_of(name), why) for name in lacking.fetched if (why := fetch(name))]
         lacking = missing(needs)
         if failed:
-            # What cannot be fetched is missing like a feature of the kernel: the parts that need it are left out.
+            for what, why in failed:
+                print(f"# {what} cannot be fetched: {why}", file=sys.stderr, flush=True)
+            # A failure counts like a missing feature of the kernel: the parts that need it are left out.
             lacking.fetched = []
             lacking.others += failed
     for feature in lacking.modules:
