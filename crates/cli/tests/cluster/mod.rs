@@ -17,6 +17,8 @@ pub struct Node {
 
 pub struct Cluster {
     root: PathBuf,
+    /// Number of nodes.
+    size: usize,
     nodes: Vec<Node>,
     daemons: Vec<Child>,
 }
@@ -43,6 +45,7 @@ impl Cluster {
         tool(&["ip", "link", "set", "lan0", "up"]);
         let cluster = Cluster {
             root,
+            size: nodes,
             nodes: Vec::new(),
             daemons: Vec::new(),
         };
@@ -263,15 +266,13 @@ impl Drop for Cluster {
             process.kill().ok();
             process.wait().ok();
         }
-        let networks: Vec<PathBuf> = fs::read_dir(&self.root)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|kind| kind == "net"))
-            .collect();
-        for network in networks {
-            Command::new("umount").arg(&network).status().ok();
+        // A node's end of a cable goes with this one at once, with its namespace only some time later.
+        for number in 1..=self.size {
+            let cable = format!("lan{number}");
+            let words = ["link", "delete", "dev", &cable];
+            Command::new("ip").args(words).status().ok();
+            let network = self.network(&name(number));
+            Command::new("umount").arg(network).status().ok();
         }
         for words in [
             ["link", "delete", "dev", "lan0"],
