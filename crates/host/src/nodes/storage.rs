@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use latlab_model::kinds::{DiskFormat, StorageType};
 use latlab_model::plan::{NodePlan, StoragePlan};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
@@ -131,9 +131,23 @@ impl Held {
         self.dir.join(IMAGE)
     }
 
+    /// Opened past the host's page cache where the guest's disk is: QEMU 10 takes no descriptor that is not, and older
+    /// ones would set that themselves. A file system without direct I/O is for QEMU to name.
     pub(crate) fn open_image(&self) -> Result<File, sys::Error> {
         let image = self.image();
-        let file = File::options().read(true).write(true).open(&image);
+        let open = |flags: OFlags| {
+            let mut options = File::options();
+            options.read(true).write(true);
+            options.custom_flags(flags.bits() as i32).open(&image)
+        };
+        let is_direct = self.plan.guest.is_some_and(|guest| guest.cache.is_direct());
+        let file = match is_direct.then(|| open(OFlags::DIRECT)) {
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                open(OFlags::empty())
+            }
+            Some(direct) => direct,
+            None => open(OFlags::empty()),
+        };
         file.map_err(sys::Error::of("open", image.display()))
     }
 

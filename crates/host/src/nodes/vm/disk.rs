@@ -1,7 +1,7 @@
 //! Disks of a guest with files that it may write: its storage of type disk.
 //!
 //! QEMU gets the image as an open descriptor (`-add-fd`). It has no path to it, no right to open it, and what it was
-//! opened for is decided here. Direct I/O is set by QEMU on that descriptor.
+//! opened for is decided here, direct I/O too.
 
 use std::os::fd::{BorrowedFd, RawFd};
 
