@@ -223,8 +223,6 @@ impl Cluster {
              SlurmctldLogFile={root}/slurmctld.log\n\
              SlurmdLogFile={root}/%n.log\n\
              ProctrackType=proctrack/linuxproc\n\
-             TaskPlugin=task/none\n\
-             JobAcctGatherType=jobacct_gather/none\n\
              SelectType=select/cons_tres\n\
              SelectTypeParameters=CR_Core\n\
              SlurmdParameters=config_overrides\n\
@@ -232,7 +230,6 @@ impl Cluster {
              SchedulerParameters=sched_min_interval=10000\n\
              SlurmdTimeout=10\n\
              KillWait=5\n\
-             MpiDefault=none\n\
              PartitionName=lab Nodes=ALL Default=YES OverSubscribe=EXCLUSIVE State=UP\n"
         );
         for number in 1..=nodes {
