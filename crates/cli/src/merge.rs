@@ -94,7 +94,9 @@ fn refused(error: MergeError) -> Failure {
             "`latlab run --part K/N` measures a part; `latlab compare` compares whole runs"
         }
         MergeError::Different { .. } => "run all parts with the same file and the same options",
-        MergeError::Twice { .. } => "name only one of them",
+        MergeError::Twice { .. } => {
+            "name only one of them; of a campaign, move one out of its `parts`"
+        }
         MergeError::Stranger { .. } | MergeError::Odd { .. } | MergeError::Damaged { .. } => {
             "copy the run directory again"
         }

@@ -43,6 +43,14 @@ fn only(runs: &Path, end: &str) -> PathBuf {
     one
 }
 
+/// The words that submit a study.
+fn submission<'a>(file: &'a str, latlab: &'a str, runs: &'a Path) -> [&'a str; 7] {
+    let runs = runs.to_str().unwrap();
+    [
+        "campaign", "submit", file, "--latlab", latlab, "--runs", runs,
+    ]
+}
+
 /// latlab with the cluster's configuration.
 fn on(cluster: &Cluster, bench: &Bench, words: &[&str]) -> Said {
     finish(
@@ -140,15 +148,7 @@ fn slurm_measures_every_part_once_though_a_node_and_latlab_die() {
             let file = bench.file("campaign", &study(parts as u32 / 2));
             let runs = bench.root().join("runs");
             let latlab = cluster.latlab();
-            let submit = [
-                "campaign",
-                "submit",
-                &file,
-                "--latlab",
-                &latlab,
-                "--runs",
-                runs.to_str().unwrap(),
-            ];
+            let submit = submission(&file, &latlab, &runs);
             on(&cluster, bench, &[&submit[..], &["--nodes", "4"]].concat()).good();
             let campaign = only(&runs, "-campaign").display().to_string();
 
@@ -211,15 +211,7 @@ fn a_cancelled_campaign_keeps_what_was_measured() {
         let file = bench.file("campaign", &study(4));
         let runs = bench.root().join("runs");
         let latlab = cluster.latlab();
-        let submit = [
-            "campaign",
-            "submit",
-            &file,
-            "--latlab",
-            &latlab,
-            "--runs",
-            runs.to_str().unwrap(),
-        ];
+        let submit = submission(&file, &latlab, &runs);
 
         // A submission that sbatch refuses leaves nothing.
         let said = on(
@@ -246,10 +238,7 @@ fn a_cancelled_campaign_keeps_what_was_measured() {
             count(&status(&cluster, bench, &campaign), "measured") > 0
         });
         on(&cluster, bench, &["campaign", "cancel", &campaign]).good();
-        until("the queue is empty", || {
-            let status = status(&cluster, bench, &campaign);
-            count(&status, "running") + count(&status, "waiting") == 0
-        });
+        wait_for_the_queue(&cluster, bench, &campaign);
         // The part that was measured when it was cancelled ended in order, and removed its lab.
         let now = status(&cluster, bench, &campaign);
         assert!(
@@ -353,19 +342,13 @@ fn hosts_over_ssh_measure_the_parts() {
             &format!("{before}lab: lab.yaml\nfactors:{after}"),
         );
         let runs = bench.root().join("runs");
-        let submit = [
-            "campaign",
-            "submit",
-            &file,
-            "--runs",
-            runs.to_str().unwrap(),
-        ];
-        let program = &*cluster.latlab();
+        let latlab = cluster.latlab();
+        let submit = submission(&file, &latlab, &runs);
 
         let said = bench.latlab(&[&submit[..], &["--ssh", "a/b"]].concat());
         said.refused(2, "is no host", "name hosts as ssh does");
         // One host is not there: the others measure its parts.
-        let hosts = ["--ssh", "n1,n2,n9", "--latlab", program];
+        let hosts = ["--ssh", "n1,n2,n9"];
         let said = bench.latlab(&[&submit[..], &hosts].concat()).good();
         assert!(
             said.err.contains("n9: part") && said.err.contains("no connection"),
@@ -389,7 +372,7 @@ fn hosts_over_ssh_measure_the_parts() {
 
         // The end of the connection ends the part, with its lab; another part goes on from there.
         fs::remove_dir_all(&runs).unwrap();
-        let hosts = ["--ssh", "n1", "--latlab", program];
+        let hosts = ["--ssh", "n1"];
         let mut command = bench.command(&[&submit[..], &hosts].concat());
         let mut child = command.spawn().unwrap();
         until("a part runs", || {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::StudyOptions;
 use crate::failure::{Failure, Hint};
 
-const FORMAT: &str = "latlab-campaign-1";
+pub const FORMAT: &str = "latlab-campaign-1";
 const RECORD: &str = "campaign.json";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,16 +61,10 @@ pub struct Cluster {
 }
 
 impl Record {
-    pub fn new(study: String, machines: Machines) -> Record {
-        Record {
-            format: FORMAT.into(),
-            study,
-            parts: 0,
-            trials: 0,
-            labs: Vec::new(),
-            options: StudyOptions::default(),
-            latlab: PathBuf::new(),
-            machines,
+    /// Notes jobs of the cluster.
+    pub fn add_jobs(&mut self, jobs: impl IntoIterator<Item = u32>) {
+        if let Machines::Slurm(cluster) = &mut self.machines {
+            cluster.jobs.extend(jobs);
         }
     }
 }

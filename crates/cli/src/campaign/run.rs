@@ -31,8 +31,10 @@ fn resume(campaign: &CampaignDir) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     match record.machines.clone() {
-        Machines::Slurm(_) => {
-            let job = slurm::submit(campaign, &mut record, &left)?;
+        Machines::Slurm(cluster) => {
+            let job = slurm::submit(campaign, &cluster, &left)?;
+            record.add_jobs([job]);
+            campaign.write(&record)?;
             println!("Slurm job {job}: {} parts", left.len());
             Ok(ExitCode::SUCCESS)
         }

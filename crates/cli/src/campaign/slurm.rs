@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::process::Command;
 
 use crate::campaign::ranges::ranges;
-use crate::campaign::record::{CampaignDir, Cluster, Machines, Record};
+use crate::campaign::record::{CampaignDir, Cluster, Record};
 use crate::campaign::shell::quoted;
 use crate::failure::{Failure, Hint};
 
@@ -58,15 +58,12 @@ pub fn arguments(campaign: &CampaignDir, cluster: &Cluster, parts: &[u32]) -> Ve
     arguments
 }
 
-/// Submits parts as one array job, and notes its number.
-pub fn submit(campaign: &CampaignDir, record: &mut Record, parts: &[u32]) -> Result<u32, Failure> {
-    let Machines::Slurm(cluster) = &mut record.machines else {
-        unreachable!("only campaigns of a cluster are submitted");
-    };
+/// Submits parts as one array job; its number.
+pub fn submit(campaign: &CampaignDir, cluster: &Cluster, parts: &[u32]) -> Result<u32, Failure> {
     let told = command("sbatch", &arguments(campaign, cluster, parts))?;
     // JOB, or JOB;CLUSTER where there are several.
     let number = told.trim().split(';').next().unwrap_or_default();
-    let job = number.parse().map_err(|_| {
+    number.parse().map_err(|_| {
         Failure::new(
             format!(
                 "`sbatch --parsable` printed {:?} instead of a job's number",
@@ -74,10 +71,7 @@ pub fn submit(campaign: &CampaignDir, record: &mut Record, parts: &[u32]) -> Res
             ),
             "`squeue` shows what was submitted; `scancel` removes it",
         )
-    })?;
-    cluster.jobs.push(job);
-    campaign.write(record)?;
-    Ok(job)
+    })
 }
 
 /// The parts that run or wait, by number.

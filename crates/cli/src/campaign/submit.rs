@@ -10,7 +10,7 @@ use latlab_model::plan::{PartNumber, RunPlan, trials};
 use crate::args::CampaignSubmit;
 use crate::campaign::ranges::ranges;
 use crate::campaign::record::{CampaignDir, Cluster, Machines, Record};
-use crate::campaign::{slurm, ssh, study};
+use crate::campaign::{record, slurm, ssh, study};
 use crate::failure::{Failure, Hint, Outcome};
 use crate::files::{self, Machine, Source, StudyFile};
 use crate::run;
@@ -29,52 +29,42 @@ pub fn submit(args: &CampaignSubmit) -> Outcome {
         Err(unusable) => return unusable.outcome(),
     };
     let text = whole_text(&file)?;
-    let record = record(args, &file, &plan, machines)?;
+    let mut record = record(args, &file, &plan, machines)?;
     if args.dry_run {
         return show(args, &record, &plan);
     }
     let campaign = CampaignDir::create(&args.runs, &record.study, &stamp())?;
-    start(&campaign, record, &text).inspect_err(|_| {
-        // Nothing was submitted: nothing stays.
-        if is_untouched(&campaign) {
-            fs::remove_dir_all(campaign.root()).ok();
-        }
-    })
-}
-
-/// Writes the campaign's directory, and starts all parts.
-fn start(campaign: &CampaignDir, mut record: Record, text: &str) -> Outcome {
-    fs::write(campaign.study(), text).hint("name a directory that can be written with --runs")?;
-    campaign.write(&record)?;
     let _lock = campaign.lock()?;
-    let (parts, trials) = (record.parts, record.trials);
-    eprintln!(
-        "{}: {trials} trials in {parts} parts into {campaign}",
-        record.study
-    );
+    let (study, parts, trials) = (&record.study, record.parts, record.trials);
+    eprintln!("{study}: {trials} trials in {parts} parts into {campaign}");
     let all = (1..=parts).collect::<Vec<_>>();
-    match record.machines.clone() {
-        Machines::Slurm(_) => {
-            slurm::write_script(campaign, &record)?;
-            let job = slurm::submit(campaign, &mut record, &all)?;
-            println!("Slurm job {job}; `latlab campaign status {campaign}` shows how far it is");
-            Ok(ExitCode::SUCCESS)
-        }
-        Machines::Ssh { hosts } => ssh::measure(campaign, &record, &hosts, all),
+    let job = begin(&campaign, &record, &text, &all).inspect_err(|_| {
+        // Nothing was submitted: nothing stays.
+        fs::remove_dir_all(campaign.root()).ok();
+    })?;
+    if let Machines::Ssh { hosts } = &record.machines {
+        return ssh::measure(&campaign, &record, hosts, all);
     }
+    record.add_jobs(job);
+    campaign.write(&record)?;
+    println!("`latlab campaign status {campaign}` shows how far it is");
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Whether no job was submitted and nothing measured.
-fn is_untouched(campaign: &CampaignDir) -> bool {
-    let has_no_jobs = match campaign.read().map(|record| record.machines) {
-        Ok(Machines::Slurm(cluster)) => cluster.jobs.is_empty(),
-        Ok(Machines::Ssh { .. }) => {
-            fs::read_dir(campaign.logs()).is_ok_and(|mut logs| logs.next().is_none())
-        }
-        Err(_) => true,
+/// Writes the campaign's directory, and submits all parts where Slurm has them; the job's number.
+fn begin(
+    campaign: &CampaignDir,
+    record: &Record,
+    text: &str,
+    all: &[u32],
+) -> Result<Option<u32>, Failure> {
+    fs::write(campaign.study(), text).hint("name a directory that can be written with --runs")?;
+    campaign.write(record)?;
+    let Machines::Slurm(cluster) = &record.machines else {
+        return Ok(None);
     };
-    let mut parts = fs::read_dir(campaign.parts()).into_iter().flatten();
-    has_no_jobs && parts.next().is_none()
+    slurm::write_script(campaign, record)?;
+    slurm::submit(campaign, cluster, all).map(Some)
 }
 
 fn machines(args: &CampaignSubmit) -> Result<Machines, Failure> {
@@ -125,7 +115,9 @@ fn record(
         labs,
         options: args.options.clone(),
         latlab,
-        ..Record::new(file.study.name.value.clone(), machines)
+        format: record::FORMAT.into(),
+        study: file.study.name.value.clone(),
+        machines,
     })
 }
 
