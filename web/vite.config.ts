@@ -1,14 +1,31 @@
-// Builds report.html into one file: the script and the style sheet that Vite emits are written into
-// the page itself, because a report is mailed, archived and opened from a disk. The output must be
-// the same byte for byte wherever it is built (it is committed, and a test rebuilds it), so nothing
-// here depends on time, path or host.
+// Builds a page into one file: the script and the style sheet that Vite emits are written into the
+// page itself, because a report is mailed, archived and opened from a disk. The output must be the
+// same byte for byte wherever it is built (it is committed, and a test rebuilds it), so nothing here
+// depends on time, path or host. The mode names the page, as one build of Vite shares chunks between
+// pages.
 
+import { createHash } from 'node:crypto';
 import { defineConfig, type Plugin } from 'vite';
 
-/** The placeholder that latlab replaces with the summary; see the README. */
-const PLACEHOLDER = '<script id="summary" type="application/json">/*latlab-summary*/</script>';
+interface Page {
+  /** The element that is filled later; see the README. */
+  placeholder: string;
+  /** Whether the page shows text of others than who opened it, so that no other script may run. */
+  onlyOwnScript: boolean;
+}
 
-function singleFile(): Plugin {
+const PAGES: Record<string, Page> = {
+  report: {
+    placeholder: '<script id="summary" type="application/json">/*latlab-summary*/</script>',
+    onlyOwnScript: false,
+  },
+  explorer: {
+    placeholder: '<script id="snapshot" type="application/json">/*latlab-snapshot*/</script>',
+    onlyOwnScript: true,
+  },
+};
+
+function singleFile(name: string, { placeholder, onlyOwnScript }: Page): Plugin {
   return {
     name: 'latlab-single-file',
     enforce: 'post',
@@ -24,36 +41,48 @@ function singleFile(): Plugin {
           delete bundle[name];
         }
       }
-      const page = bundle['report.html'];
-      if (!page || page.type !== 'asset') throw new Error('report.html was not emitted');
+      const page = bundle[`${name}.html`];
+      if (!page || page.type !== 'asset') throw new Error(`${name}.html was not emitted`);
+      script = script.trim().replace(/<\//g, '<\\/');
       // Functions as replacements: `$&` in minified code must stay as it is.
-      const html = String(page.source)
+      let html = String(page.source)
         .replace(/\s*<script type="module"[^>]*src=[^>]*><\/script>/, '')
         .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
         .replace('</head>', () => `<style>${style.trim()}</style>\n  </head>`)
-        .replace(
-          '</body>',
-          () => `<script>${script.trim().replace(/<\//g, '<\\/')}</script>\n  </body>`,
-        );
-      if (html.split(PLACEHOLDER).length !== 2) throw new Error('the placeholder must occur once');
+        .replace('</body>', () => `<script>${script}</script>\n  </body>`);
+      if (onlyOwnScript) html = allowOnly(script, html);
+      if (html.split(placeholder).length !== 2) throw new Error('the placeholder must occur once');
       page.source = html;
     },
   };
 }
 
-export default defineConfig({
-  plugins: [singleFile()],
-  build: {
-    target: 'es2020',
-    outDir: 'dist',
-    emptyOutDir: true,
-    modulePreload: false,
-    cssCodeSplit: false,
-    assetsInlineLimit: 0,
-    reportCompressedSize: false,
-    rollupOptions: {
-      input: 'report.html',
-      output: { format: 'iife', entryFileNames: 'app.js', assetFileNames: 'app[extname]' },
+/** Has the policy name the page's script by its hash: what is injected does not run. */
+function allowOnly(script: string, html: string): string {
+  const hash = createHash('sha256').update(script).digest('base64');
+  const [before, after, ...more] = html.split("script-src 'unsafe-inline'");
+  if (after === undefined || more.length > 0) throw new Error('the policy must name scripts once');
+  return `${before}script-src 'sha256-${hash}'${after}`;
+}
+
+export default defineConfig(({ mode }) => {
+  const page = PAGES[mode];
+  if (!page) throw new Error(`no page ${mode}: build with --mode ${Object.keys(PAGES).join('|')}`);
+  return {
+    plugins: [singleFile(mode, page)],
+    build: {
+      target: 'es2020',
+      outDir: 'dist',
+      // The other page stays.
+      emptyOutDir: false,
+      modulePreload: false,
+      cssCodeSplit: false,
+      assetsInlineLimit: 0,
+      reportCompressedSize: false,
+      rollupOptions: {
+        input: `${mode}.html`,
+        output: { format: 'iife', entryFileNames: 'app.js', assetFileNames: 'app[extname]' },
+      },
     },
-  },
+  };
 });

@@ -216,3 +216,15 @@ export function elapsed(from: string, to: string): string {
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
+
+/** `2025-06-11` in UTC, for a table; what is not a date is shown as it is. */
+export function day(rfc3339: string): string {
+  const date = new Date(rfc3339);
+  return Number.isNaN(date.getTime()) ? rfc3339 : date.toISOString().slice(0, 10);
+}
+
+/** `09:30 UTC`; empty for what is not a date. */
+export function clock(rfc3339: string): string {
+  const date = new Date(rfc3339);
+  return Number.isNaN(date.getTime()) ? '' : `${date.toISOString().slice(11, 16)} UTC`;
+}

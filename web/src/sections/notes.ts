@@ -9,12 +9,12 @@ import type { Note, Severity } from '../summary';
 import { section } from './section';
 
 const ORDER: Severity[] = ['serious', 'caution', 'info'];
-const NAMES: Record<Severity, string> = {
+export const NAMES: Record<Severity, string> = {
   serious: 'Serious',
   caution: 'Caution',
   info: 'Good to know',
 };
-const MARKS: Record<Severity, string> = { serious: '!!', caution: '!', info: 'i' };
+export const MARKS: Record<Severity, string> = { serious: '!!', caution: '!', info: 'i' };
 /** More chips than this are folded. */
 const CHIPS = 6;
 

@@ -28,13 +28,24 @@ export class Session {
     this.files.remove();
   }
 
+  /** Opens a page from a file, which may ask nobody. */
   async open(
     html: string,
     options: BrowserContextOptions = {},
     init: () => void = () => undefined,
   ): Promise<Opened> {
-    if (!this.browser) throw new Error('the browser was not started');
     const url = this.files.write(`report-${++this.count}.html`, html);
+    return this.visit(url, (asked) => asked === url, options, init);
+  }
+
+  /** Opens an address. A request that `mayAsk` does not allow is a complaint. */
+  async visit(
+    url: string,
+    mayAsk: (url: string) => boolean,
+    options: BrowserContextOptions = {},
+    init: () => void = () => undefined,
+  ): Promise<Opened> {
+    if (!this.browser) throw new Error('the browser was not started');
     const context = await this.browser.newContext({
       viewport: { width: 1280, height: 900 },
       colorScheme: 'light',
@@ -48,9 +59,13 @@ export class Session {
     });
     page.on('pageerror', (error) => complaints.push(String(error)));
     page.on('request', (request) => {
-      if (request.url() !== url && !request.url().startsWith('data:')) {
+      if (!mayAsk(request.url()) && !request.url().startsWith('data:')) {
         complaints.push(`request for ${request.url()}`);
       }
+    });
+    page.on('dialog', (dialog) => {
+      complaints.push(`dialog ${dialog.message()}`);
+      void dialog.dismiss();
     });
     await page.goto(url);
     return { page, complaints };

@@ -1,0 +1,160 @@
+// The note and the tags of a run. What is being written survives a look at another view. When someone else
+// wrote in between, both texts are shown and the reader decides.
+
+import { h } from '../dom';
+import { Failure } from './api';
+import type { Context } from './context';
+import type { Remark, Run } from './documents';
+import { failureBox } from './parts';
+
+interface Draft {
+  /** What the writer saw, and the server compares with. */
+  was: Remark;
+  note: string;
+  tags: string;
+}
+
+/** Tags as they are typed, between commas. */
+export function parseTags(text: string): string[] {
+  const tags = text.split(',').map((tag) => tag.trim());
+  return [...new Set(tags.filter((tag) => tag !== ''))];
+}
+
+const joined = (tags: string[]): string => tags.join(', ');
+
+export class RemarkEditor {
+  readonly element: HTMLFormElement;
+  private path = '';
+  private was: Remark = { note: '', tags: [] };
+  private readonly drafts = new Map<string, Draft>();
+  private readonly note = h('textarea', { id: 'note', rows: 4, 'data-edit': 'note' });
+  private readonly tags = h('input', {
+    id: 'tags',
+    'data-edit': 'tags',
+    autocomplete: 'off',
+    placeholder: 'baseline, before upgrade',
+  });
+  private readonly save = h('button', { type: 'submit', class: 'tool' }, 'Save');
+  private readonly status = h('span', { class: 'hint', role: 'status' });
+  private readonly problem = h('div', {});
+
+  constructor(private readonly context: Context) {
+    this.element = h(
+      'form',
+      {
+        class: 'editor',
+        oninput: () => this.edited(),
+        onsubmit: (event: Event) => {
+          event.preventDefault();
+          void this.write();
+        },
+      },
+      h('label', { for: 'note' }, 'Note'),
+      this.note,
+      h('label', { for: 'tags' }, 'Tags, between commas'),
+      this.tags,
+      h('div', { class: 'tools' }, this.save, this.status),
+      this.problem,
+    );
+    this.note.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      this.element.requestSubmit();
+    });
+    window.addEventListener('beforeunload', (event) => {
+      if (this.drafts.size > 0) event.preventDefault();
+    });
+  }
+
+  show({ path, note, tags, problem }: Run): void {
+    this.path = path;
+    const draft = this.drafts.get(path);
+    this.was = draft?.was ?? { note, tags };
+    this.fill(draft?.note ?? note, draft?.tags ?? joined(tags));
+    this.status.textContent = draft ? 'Not saved yet' : '';
+    this.problem.replaceChildren();
+    // Nothing is written into a directory that is no run.
+    for (const control of [this.note, this.tags]) control.disabled = problem !== null;
+    this.save.disabled = problem !== null || !draft;
+  }
+
+  private fill(note: string, tags: string): void {
+    this.note.value = note;
+    this.tags.value = tags;
+  }
+
+  private edited(): void {
+    const { note, tags } = this.written();
+    const isSame = note === this.was.note && joined(tags) === joined(this.was.tags);
+    this.save.disabled = isSame;
+    this.status.textContent = isSame ? '' : 'Not saved yet';
+    if (isSame) this.drafts.delete(this.path);
+    else {
+      const draft = { was: this.was, note: this.note.value, tags: this.tags.value };
+      this.drafts.set(this.path, draft);
+    }
+  }
+
+  private written(): Remark {
+    return { note: this.note.value, tags: parseTags(this.tags.value) };
+  }
+
+  private async write(): Promise<void> {
+    if (this.save.disabled) return;
+    const { path } = this;
+    this.save.disabled = true;
+    this.status.textContent = 'Saving …';
+    this.problem.replaceChildren();
+    try {
+      const run = await this.context.api.write(path, this.written(), this.was);
+      this.drafts.delete(path);
+      if (this.path !== path) return;
+      this.show(run);
+      this.status.textContent = 'Saved';
+    } catch (error) {
+      const failure = error instanceof Failure ? error : new Failure(String(error), null, 0);
+      if (this.path === path) await this.refused(failure);
+    }
+  }
+
+  private async refused(failure: Failure): Promise<void> {
+    this.status.textContent = 'Not saved';
+    this.save.disabled = false;
+    this.problem.replaceChildren(failureBox(failure));
+    if (failure.status !== 409) return;
+    const { path } = this;
+    const theirs = await this.context.api.run(path).catch(() => null);
+    if (theirs && this.path === path) this.problem.append(this.conflict(theirs.data.run));
+  }
+
+  /** Their text, and a way out in either direction. */
+  private conflict(run: Run): HTMLElement {
+    const theirs: Remark = { note: run.note, tags: run.tags };
+    const take = (): void => {
+      this.drafts.delete(this.path);
+      this.show(run);
+      this.note.focus();
+    };
+    const keep = (): void => {
+      this.was = theirs;
+      this.problem.replaceChildren();
+      this.edited();
+      void this.write();
+    };
+    const button = (text: string, action: string, act: () => void): HTMLElement =>
+      h('button', { type: 'button', class: 'tool', 'data-action': action, onclick: act }, text);
+    return h(
+      'div',
+      { class: 'conflict' },
+      h('h3', {}, 'What is there now'),
+      h('blockquote', {}, theirs.note || '(no note)'),
+      h('p', { class: 'hint' }, theirs.tags.length > 0 ? `Tags: ${joined(theirs.tags)}` : 'No tags'),
+      h(
+        'div',
+        { class: 'tools' },
+        button('Take theirs', 'take', take),
+        button('Replace it by mine', 'keep', keep),
+      ),
+    );
+  }
+}

@@ -1,0 +1,208 @@
+// One quantity of one cell over time: a line a machine with the interval of each point, and a mark where a
+// series changed.
+
+import { scaleUtc } from 'd3-scale';
+import {
+  logDomain,
+  logTicks,
+  quantityTicks,
+  zeroDomain,
+  type AxisSpec,
+  type Domain,
+  type Tick,
+} from '../axis';
+import { s } from '../dom';
+import { quantityTick, ratio } from '../format';
+import { look, markerPath } from '../palette';
+import { frame, type Frame } from '../plots/frame';
+import type { ChangePoint, Series, Trend, TrendPoint } from './documents';
+
+/** A point with its place in the drawing. */
+export interface Placed {
+  point: TrendPoint;
+  series: Series;
+  x: number;
+  y: number;
+  color: string;
+}
+
+export interface TrendDrawing {
+  svg: SVGSVGElement;
+  /** In order of time. */
+  placed: Placed[];
+}
+
+const timeOf = (point: TrendPoint): number => new Date(point.started).getTime();
+const at = (pixels: number): string => pixels.toFixed(2);
+
+/** Whether a change made the quantity worse. */
+export function isWorse(change: ChangePoint, trend: Trend): boolean {
+  return change.ratio > 1 !== trend.higher_is_better;
+}
+
+/** The trend at this width in pixels, and where its points are. */
+export function drawTrend(trend: Trend, width: number): TrendDrawing {
+  const points = trend.series.flatMap((series) => series.points);
+  const drawn = frame({
+    plot: 'trend',
+    group: trend.cell,
+    label: `${trend.quantity} of ${trend.cell} over time; the table below has the numbers`,
+    width,
+    height: width > 760 ? 400 : 320,
+    x: timeAxis(points.map(timeOf)),
+    y: valueAxis(points, trend),
+    margin: { top: 58, left: 62, right: 16 },
+  });
+  const placed: Placed[] = [];
+  trend.series.forEach((series, index) => {
+    const own = series.points.map((point) => ({
+      point,
+      series,
+      x: drawn.x(timeOf(point)),
+      y: drawn.y(point.value),
+      color: look(index).color,
+    }));
+    placed.push(...own);
+    drawn.marks.append(drawSeries(drawn, own, series, index));
+  });
+  drawChanges(drawn, trend, placed);
+  placed.sort((a, b) => a.x - b.x);
+  return { svg: drawn.svg, placed };
+}
+
+function valueAxis(points: TrendPoint[], { unit, quantity }: Trend): AxisSpec {
+  const values = points.map((point) => point.value);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const label = (value: number): string => quantityTick(value, unit);
+  if (!(least > 0)) {
+    return {
+      type: 'linear',
+      domain: zeroDomain(values),
+      title: quantity,
+      ticks: (domain, pixels) => quantityTicks(domain, pixels, unit, 40),
+    };
+  }
+  // An interval that reaches far beyond all values would leave no room for them.
+  const ends = points.flatMap(({ low, high }) => [low ?? least, high ?? most]);
+  const within = ends.map((end) => Math.min(Math.max(end, least / 2), most * 2));
+  return {
+    type: 'log',
+    domain: logDomain([...values, ...within], 0.08),
+    title: quantity,
+    ticks: (domain, pixels) => logTicks(domain, pixels, label, true),
+  };
+}
+
+const DAY = 86_400_000;
+
+function timeAxis(times: number[]): AxisSpec {
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  const air = Math.max((last - first) * 0.02, 60_000);
+  return {
+    type: 'linear',
+    domain: [first - air, last + air],
+    title: 'UTC',
+    ticks: (domain, pixels) => timeTicks(domain, pixels),
+  };
+}
+
+/** Round times; a label says no more than the distance to the next needs. */
+export function timeTicks(domain: Domain, pixels: number): Tick[] {
+  const dates = scaleUtc(domain, [0, pixels]).ticks(Math.max(2, Math.floor(pixels / 90)));
+  const step = Number(dates[1] ?? domain[1]) - Number(dates[0] ?? domain[0]);
+  return dates.map((date) => ({ value: date.getTime(), label: timeLabel(date, step) }));
+}
+
+const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
+
+function timeLabel(date: Date, step: number): string {
+  const month = MONTHS[date.getUTCMonth()] ?? '';
+  if (step > 300 * DAY) return String(date.getUTCFullYear());
+  if (step > 27 * DAY) return `${month} ${date.getUTCFullYear()}`;
+  const time = date.toISOString().slice(11, 16);
+  if (step < DAY && time !== '00:00') return time;
+  return `${date.getUTCDate()} ${month}`;
+}
+
+function drawSeries(
+  { y }: Frame,
+  placed: Placed[],
+  series: Series,
+  index: number,
+): SVGGElement {
+  const { color, dash, marker } = look(index);
+  const bars = placed.flatMap(({ point: { low, high }, x }) =>
+    // On a logarithmic axis, 0 has no place.
+    low !== null && high !== null && low > 0 ? `M${at(x)} ${at(y(low))}V${at(y(high))}` : [],
+  );
+  const line = placed.map(({ x, y }, i) => `${i > 0 ? 'L' : 'M'}${at(x)} ${at(y)}`);
+  const d = markerPath(marker, placed.length > 200 ? 16 : 36);
+  return s(
+    'g',
+    { class: 'trend-line', 'data-machine': series.machine, style: { '--c': color } },
+    s('path', { class: 'bars', d: bars.join('') }),
+    s('path', { class: 'joined', d: line.join(''), 'stroke-dasharray': dash || null }),
+    levels(placed, series, y),
+    placed.map(({ point, x, y }) =>
+      s('path', {
+        class: 'mark',
+        d,
+        transform: `translate(${at(x)} ${at(y)})`,
+        'data-run': point.path,
+        'data-value': point.value,
+      }),
+    ),
+  );
+}
+
+/** The centre of each segment, as a line over its length. */
+function levels(placed: Placed[], { changes }: Series, y: (value: number) => number): SVGElement[] {
+  return changes.flatMap((change, i) => {
+    const from = changes[i - 1]?.index ?? 0;
+    const to = changes[i + 1]?.index ?? placed.length;
+    const before = i === 0 ? [[from, change.index, change.before] as const] : [];
+    return [...before, [change.index, to, change.after] as const].flatMap(([start, end, value]) => {
+      const [first, last] = [placed[start], placed[end - 1]];
+      if (!first || !last) return [];
+      return [s('line', { class: 'level', x1: first.x, x2: last.x, y1: y(value), y2: y(value) })];
+    });
+  });
+}
+
+/** Rows of labels above the plot. */
+const ROWS = 3;
+const LABEL = 46;
+
+function drawChanges({ box, top }: Frame, trend: Trend, placed: Placed[]): void {
+  const ends: number[] = Array.from({ length: ROWS }, () => -Infinity);
+  const marks = trend.series.flatMap((series) => {
+    const own = placed.filter((one) => one.series === series);
+    return series.changes.flatMap((change) => {
+      const [before, after] = [own[change.index - 1], own[change.index]];
+      return before && after ? [{ change, series, x: (before.x + after.x) / 2, color: after.color }] : [];
+    });
+  });
+  marks.sort((a, b) => a.x - b.x);
+  for (const { change, series, x, color } of marks) {
+    const row = ends.findIndex((end) => x - LABEL / 2 >= end);
+    const base = box.top - 5 - 13 * Math.max(0, row);
+    const g = s(
+      'g',
+      {
+        class: `change ${isWorse(change, trend) ? 'worse' : 'better'}`,
+        'data-machine': series.machine,
+        'data-index': change.index,
+        'data-ratio': change.ratio,
+        style: { '--c': color },
+      },
+      s('line', { x1: x, x2: x, y1: base + 2, y2: box.top + box.height }),
+    );
+    // Where there is no room, the table below has the ratio.
+    if (row >= 0) {
+      ends[row] = x + LABEL / 2;
+      const sign = change.ratio > 1 ? '▲' : '▼';
+      g.append(s('text', { x, y: base, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`));
+    }
+    top.append(g);
+  }
+}
