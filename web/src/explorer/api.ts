@@ -55,7 +55,7 @@ export class Api {
 
   trend(route: TrendRoute, signal?: AbortSignal): Promise<Answer<Trend>> {
     const { study, cell, quantity, machine } = route;
-    const some = machine === '' ? {} : { machine };
+    const some: Asked = machine === '' ? {} : { machine };
     return this.get(address('trend', { study, cell, quantity, ...some }), signal);
   }
 
@@ -85,7 +85,9 @@ export class Api {
   }
 }
 
-function address(name: string, asked: Record<string, string | number | string[]>): string {
+type Asked = Record<string, string | number | string[]>;
+
+function address(name: string, asked: Asked): string {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(asked)) {
     for (const one of [value].flat()) search.append(key, String(one));

@@ -19,7 +19,7 @@ export class ChosenBar {
     const { choice } = this.context;
     const runs = [...choice.runs];
     this.element.hidden = runs.length === 0;
-    this.said.replaceChildren(h('strong', {}, `${runs.length} chosen`), this.advice(runs));
+    this.said.replaceChildren(h('strong', {}, `${runs.length} chosen`), ...this.advice(runs));
     const compare =
       runs.length < 2
         ? h('button', { type: 'button', class: 'tool primary', disabled: true }, 'Compare')

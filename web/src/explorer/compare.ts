@@ -162,7 +162,8 @@ export class CompareView implements View<CompareRoute> {
   private heading(run: Run, index: number, all: Run[], verdicts: string): HTMLElement {
     const isBaseline = index === 0;
     const first = all[0];
-    const differs = (key: 'version' | 'machine'): boolean => isBaseline || run[key] !== first?.[key];
+    const differs = (key: 'version' | 'machine'): boolean =>
+      isBaseline || run[key] !== first?.[key];
     return h(
       'th',
       { scope: 'col', 'data-run': run.path, class: isBaseline ? 'baseline' : '' },
@@ -302,14 +303,7 @@ function warningList({ warnings, runs }: Comparison): HTMLElement | null {
         'li',
         { class: 'note caution' },
         h('span', { class: 'mark', 'aria-hidden': 'true' }, '!'),
-        h(
-          'p',
-          {},
-          h('strong', {}, whose(numbers, runs.length)),
-          ' ',
-          text.replace(/\.$/, ''),
-          '.',
-        ),
+        h('p', {}, h('strong', {}, whose(numbers, runs.length)), ' ', text.replace(/\.$/, ''), '.'),
       ),
     ),
   );

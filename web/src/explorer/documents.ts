@@ -9,7 +9,8 @@ export interface Run {
   id: string;
   study: string;
   description: string | null;
-  state: 'complete' | 'incomplete' | 'running';
+  /** Empty where the directory cannot be read. */
+  state: 'complete' | 'incomplete' | 'running' | '';
   /** Why the run is incomplete. */
   reason: string | null;
   /** RFC 3339, as all times here. */
@@ -45,6 +46,8 @@ export interface RunList {
   total: number;
   matched: number;
   indexing: { done: number; of: number } | null;
+  /** Why the directory could not be read again. */
+  problem?: string | null;
   runs: Run[];
   /** Values of the matched runs with their numbers, most frequent first. */
   facets: Record<FacetKey, [value: string, runs: number][]>;

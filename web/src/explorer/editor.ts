@@ -14,13 +14,12 @@ interface Draft {
   tags: string;
 }
 
-/** Tags as they are typed, between commas. */
+/** Tags as they are typed: words, with or without commas between them. */
 export function parseTags(text: string): string[] {
-  const tags = text.split(',').map((tag) => tag.trim());
-  return [...new Set(tags.filter((tag) => tag !== ''))];
+  return [...new Set(text.split(/[\s,]+/).filter((tag) => tag !== ''))];
 }
 
-const joined = (tags: string[]): string => tags.join(', ');
+const joined = (tags: string[]): string => tags.join(' ');
 
 export class RemarkEditor {
   readonly element: HTMLFormElement;
@@ -32,7 +31,7 @@ export class RemarkEditor {
     id: 'tags',
     'data-edit': 'tags',
     autocomplete: 'off',
-    placeholder: 'baseline, before upgrade',
+    placeholder: 'baseline before-upgrade',
   });
   private readonly save = h('button', { type: 'submit', class: 'tool' }, 'Save');
   private readonly status = h('span', { class: 'hint', role: 'status' });
@@ -51,7 +50,7 @@ export class RemarkEditor {
       },
       h('label', { for: 'note' }, 'Note'),
       this.note,
-      h('label', { for: 'tags' }, 'Tags, between commas'),
+      h('label', { for: 'tags' }, 'Tags, one word each'),
       this.tags,
       h('div', { class: 'tools' }, this.save, this.status),
       this.problem,
@@ -148,7 +147,11 @@ export class RemarkEditor {
       { class: 'conflict' },
       h('h3', {}, 'What is there now'),
       h('blockquote', {}, theirs.note || '(no note)'),
-      h('p', { class: 'hint' }, theirs.tags.length > 0 ? `Tags: ${joined(theirs.tags)}` : 'No tags'),
+      h(
+        'p',
+        { class: 'hint' },
+        theirs.tags.length > 0 ? `Tags: ${joined(theirs.tags)}` : 'No tags',
+      ),
       h(
         'div',
         { class: 'tools' },

@@ -4,7 +4,7 @@
 import { h } from '../dom';
 import { count } from '../format';
 import type { FacetKey, RunList } from './documents';
-import { filterTerm, hasTerm } from './query';
+import { exactTerm, hasTerm } from './query';
 
 const KEYS: [key: FacetKey, title: string][] = [
   ['study', 'Study'],
@@ -52,7 +52,7 @@ export class Facets {
   ): HTMLElement {
     const isOpen = this.unfolded.has(key) || values.length <= SHOWN + 1;
     const shown = values.filter(
-      ([value], i) => isOpen || i < SHOWN || hasTerm(query, filterTerm(key, value)),
+      ([value], i) => isOpen || i < SHOWN || hasTerm(query, exactTerm(key, value)),
     );
     const rest = values.length - shown.length;
     return h(
@@ -69,7 +69,7 @@ export class Facets {
   }
 
   private chip(key: FacetKey, value: string, runs: number, query: string): HTMLElement {
-    const term = filterTerm(key, value);
+    const term = exactTerm(key, value);
     return h(
       'button',
       {

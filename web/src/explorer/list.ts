@@ -3,7 +3,7 @@
 
 import { h } from '../dom';
 import { count, plural } from '../format';
-import { PAGE, type Answer, type Failure } from './api';
+import { Failure, PAGE, type Answer } from './api';
 import { Asking } from './asking';
 import { ChosenBar } from './chosen';
 import type { Context, View } from './context';
@@ -99,7 +99,9 @@ export class ListView implements View<ListRoute> {
     const list = answer.data;
     const isSame = JSON.stringify(list) === JSON.stringify(this.shown?.answer.data);
     this.shown = { route: this.route, answer };
-    this.problem.replaceChildren();
+    this.problem.replaceChildren(
+      list.problem ? failureBox(new Failure(list.problem, 'The runs below may be old.', 0)) : '',
+    );
     this.results.classList.remove('old');
     this.facets.draw(list, this.route.query);
     this.drawProgress(list);

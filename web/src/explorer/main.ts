@@ -86,7 +86,13 @@ class Explorer {
     return h(
       'header',
       { class: 'masthead' },
-      h('div', { class: 'brand' }, this.snapshot ? 'latlab explorer' : name, this.nav, themeButton()),
+      h(
+        'div',
+        { class: 'brand' },
+        this.snapshot ? 'latlab explorer' : name,
+        this.nav,
+        themeButton(),
+      ),
     );
   }
 

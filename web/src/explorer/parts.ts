@@ -32,9 +32,9 @@ export function when(rfc3339: string): Child {
   return rfc3339 === '' ? null : [day(rfc3339), ' ', h('small', {}, clock(rfc3339))];
 }
 
-/** Of a run that is not complete; null for one that is. */
+/** Of a run that is not complete; null for others. */
 export function stateMark({ state, reason }: Pick<Run, 'state' | 'reason'>): HTMLElement | null {
-  if (state === 'complete') return null;
+  if (state !== 'incomplete' && state !== 'running') return null;
   return h('span', { class: `state ${state}`, title: reason ?? undefined }, state);
 }
 
@@ -59,5 +59,9 @@ export function toggle(
 
 /** A table that scrolls within its box. */
 export function scrolling(label: string, ...children: Child[]): HTMLElement {
-  return h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label }, children);
+  return h(
+    'div',
+    { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label },
+    children,
+  );
 }

@@ -6,22 +6,19 @@ export function terms(query: string): string[] {
   return query.match(/(?:"[^"]*"?|[^\s"])+/g) ?? [];
 }
 
-/** The term that asks for a value: `study:quick`, `machine:"EPYC 9B45"`. */
-export function filterTerm(key: string, value: string): string {
-  return `${key}:${quoted(value)}`;
+/** The term for what has exactly this value: `study=quick`, `machine="EPYC 9B45"`, `kind=vm`. */
+export function exactTerm(name: string, value: string): string {
+  // The language has no quotation mark within a value. Its longest piece without one finds the value too.
+  if (/"/.test(name + value)) return `"${longest(value.split('"'))}"`;
+  return `${quoted(name)}=${quoted(value)}`;
 }
 
-/** The term that asks for a level of a factor: `kind=vm`. */
-export function levelTerm(factor: string, level: string): string {
-  return /^[^\s":=-][^\s":=]*$/.test(factor)
-    ? `${factor}=${quoted(level)}`
-    : quoted(`${factor} ${level}`);
+function quoted(text: string): string {
+  return /^[^\s:=-][^\s:=]*$/.test(text) ? text : `"${text}"`;
 }
 
-/** A quote inside of a value ends it: the language has none within a phrase. */
-function quoted(value: string): string {
-  const text = value.replace(/"/g, ' ').trim();
-  return /^[^\s"]+$/.test(value) ? value : `"${text}"`;
+function longest(texts: string[]): string {
+  return texts.reduce((best, text) => (text.length > best.length ? text : best), '');
 }
 
 export function hasTerm(query: string, term: string): boolean {

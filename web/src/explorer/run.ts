@@ -86,7 +86,9 @@ export class RunView implements View<RunRoute> {
 
   private values({ run, cells }: RunDetail): HTMLElement {
     if (cells.length === 0) return h('p', { class: 'hint' }, 'Nothing was measured.');
-    const quantities = [...new Set(cells.flatMap((cell) => cell.quantities.map((q) => q.quantity)))];
+    const quantities = [
+      ...new Set(cells.flatMap((cell) => cell.quantities.map((q) => q.quantity))),
+    ];
     const rows = cells.map((cell) =>
       h(
         'tr',
@@ -131,7 +133,13 @@ export class RunView implements View<RunRoute> {
   }
 
   private value(run: Run, cell: string, { quantity: name, unit, ...value }: Value): Child {
-    const trend = fragmentOf({ view: 'trend', study: run.study, cell, quantity: name, machine: '' });
+    const trend = fragmentOf({
+      view: 'trend',
+      study: run.study,
+      cell,
+      quantity: name,
+      machine: '',
+    });
     const { low, high } = value;
     const range = low !== null && high !== null ? quantityRange([low, high], unit) : 'no interval';
     return [
@@ -152,7 +160,11 @@ function trouble({ state, reason, problem }: Run): HTMLElement | null {
           ? 'This run did not end yet'
           : null;
   if (text === null) return null;
-  return h('p', { class: 'banner', role: 'status' }, h('strong', {}, `${text.replace(/\.$/, '')}.`));
+  return h(
+    'p',
+    { class: 'banner', role: 'status' },
+    h('strong', {}, `${text.replace(/\.$/, '')}.`),
+  );
 }
 
 function facts(run: Run): HTMLElement {
@@ -166,7 +178,7 @@ function facts(run: Run): HTMLElement {
     ['When', run.started === '' ? NONE : `${moment(run.started)}${took}`],
     ['Directory', run.path, 'mono'],
     ['Run', run.id || NONE, 'mono'],
-    ['State', run.state === 'complete' ? 'complete' : stateMark(run)],
+    ['State', stateMark(run) ?? (run.state || NONE)],
     ['Size', `${plural(run.cells, 'cell')}, ${plural(run.trials, 'trial')}${some.join('')}`],
     ['Machine', run.machine || NONE],
     ['Kernel', run.kernel || NONE],

@@ -5,7 +5,7 @@ import { count, NONE } from '../format';
 import type { Context } from './context';
 import type { Run, RunList } from './documents';
 import { runLink, scrolling, stateMark, when } from './parts';
-import { filterTerm, levelTerm } from './query';
+import { exactTerm } from './query';
 import { type ListRoute, type SortKey, sortText } from './route';
 
 interface Acts {
@@ -130,8 +130,7 @@ export class RunTable {
     const { choice } = this.context;
     for (const box of this.table.querySelectorAll<HTMLInputElement>('[data-choose]')) {
       box.checked = choice.has(box.dataset['choose'] ?? '');
-      box.disabled =
-        box.dataset['unreadable'] !== undefined || (choice.isFull && !box.checked);
+      box.disabled = box.dataset['unreadable'] !== undefined || (choice.isFull && !box.checked);
       box.closest('tr')?.classList.toggle('is-chosen', box.checked);
     }
   }
@@ -195,7 +194,7 @@ export class RunTable {
         h('span', { class: 'aside' }, `${name} `),
         levels
           .slice(0, LEVELS)
-          .map((level, i) => [i > 0 ? ' ' : '', this.term(level, levelTerm(name, level))]),
+          .map((level, i) => [i > 0 ? ' ' : '', this.term(level, exactTerm(name, level))]),
         levels.length > LEVELS ? ` +${levels.length - LEVELS}` : null,
       ),
     );
@@ -207,7 +206,7 @@ export class RunTable {
         ? h(
             'div',
             { class: 'tags' },
-            tags.map((tag) => this.term(tag, filterTerm('tag', tag), 'tag')),
+            tags.map((tag) => this.term(tag, exactTerm('tag', tag), 'tag')),
           )
         : null,
       note ? h('small', { class: 'about', title: note }, note) : null,

@@ -6,12 +6,16 @@ import { h } from '../dom';
 const PAUSE = 80;
 
 const EXAMPLES: [query: string, meaning: string][] = [
-  ['rr-udp bridge', 'runs with both words, as beginnings of words, anywhere: path, study, machine, …'],
+  [
+    'rr-udp bridge',
+    'both words, as beginnings of words, anywhere: path, study, machine, levels, note, …',
+  ],
   ['"two words"', 'the words side by side'],
-  ['study:quick state:incomplete', 'in one place only'],
-  ['kind=vm', 'runs with this level of a factor'],
-  ['after:2026-11-01 before:2026-12-01', 'started in November; a time is RFC 3339'],
-  ['-tag:draft', 'all but these; `-` goes before any term'],
+  ['study:qui', 'in one field only'],
+  ['machine="AMD EPYC"', 'a field that is exactly this'],
+  ['kind=vm', 'a level of a factor'],
+  ['after:2026-11-01 before:2026-12-01', 'started in November; times are RFC 3339'],
+  ['-tag:draft', 'all but these; a minus goes before any term'],
 ];
 
 const KEYS = 'study machine version kernel state tag path measurement'.split(' ');
@@ -92,7 +96,7 @@ export class SearchBox {
       { class: 'fold help', id: 'search-help' },
       h('summary', {}, 'How to search'),
       h('dl', { class: 'pairs' }, rows),
-      h('p', { class: 'hint' }, 'Places: ', h('span', { class: 'mono' }, KEYS.join(', ')), '.'),
+      h('p', { class: 'hint' }, 'Fields: ', h('span', { class: 'mono' }, KEYS.join(', ')), '.'),
     );
   }
 

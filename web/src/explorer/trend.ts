@@ -84,7 +84,9 @@ export class TrendView implements View<TrendRoute> {
       }
       const whole = completed(route, choices);
       if (whole === null) {
-        this.body.replaceChildren(h('p', { class: 'hint' }, 'This study has no cell that was measured.'));
+        this.body.replaceChildren(
+          h('p', { class: 'hint' }, 'This study has no cell that was measured.'),
+        );
         return null;
       }
       if (whole !== route) {
@@ -189,7 +191,14 @@ export class TrendView implements View<TrendRoute> {
       { class: 'fold' },
       h('summary', {}, `All ${count(points)} values as a table`),
     );
-    const heads = ['Run', 'Machine', trend.quantity, '95 % interval', 'Version, kernel', 'Tags, note'];
+    const heads = [
+      'Run',
+      'Machine',
+      trend.quantity,
+      '95 % interval',
+      'Version, kernel',
+      'Tags, note',
+    ];
     onOpen(details, () => [
       scrolling(
         'Values',
@@ -239,7 +248,11 @@ export class TrendView implements View<TrendRoute> {
       ),
       h('td', { class: 'number' }, range),
       h('td', {}, h('span', { class: 'clamped' }, `${point.version}, Linux ${point.kernel}`)),
-      h('td', {}, h('span', { class: 'clamped' }, [...point.tags, point.note].filter(Boolean).join(' · '))),
+      h(
+        'td',
+        {},
+        h('span', { class: 'clamped' }, [...point.tags, point.note].filter(Boolean).join(' · ')),
+      ),
     );
   }
 }
@@ -269,5 +282,7 @@ function completed(route: TrendRoute, choices: Choices): TrendRoute | null {
   const isKnown = cell.quantities.includes(route.quantity);
   const chosen = isKnown ? route.quantity : (cell.quantities[0] ?? '');
   if (chosen === '') return null;
-  return cell.cell === route.cell && isKnown ? route : { ...route, cell: cell.cell, quantity: chosen };
+  return cell.cell === route.cell && isKnown
+    ? route
+    : { ...route, cell: cell.cell, quantity: chosen };
 }

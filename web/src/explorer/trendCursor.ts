@@ -100,7 +100,13 @@ export class TrendCursor {
       low !== null && high !== null ? ` [${quantityRange([low, high], unit)}]` : ', no interval';
     const line = (text: string, kind = ''): HTMLElement => h('div', { class: kind }, text);
     return [
-      h('div', {}, h('strong', {}, quantity(point.value, unit)), interval, stateMark({ ...point, reason: null })),
+      h(
+        'div',
+        {},
+        h('strong', {}, quantity(point.value, unit)),
+        interval,
+        stateMark({ ...point, reason: null }),
+      ),
       line(`${day(point.started)} ${clock(point.started)}`),
       line(point.path, 'mono path'),
       line(series.machine, 'aside'),

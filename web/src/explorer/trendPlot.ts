@@ -124,12 +124,7 @@ function timeLabel(date: Date, step: number): string {
   return `${date.getUTCDate()} ${month}`;
 }
 
-function drawSeries(
-  { y }: Frame,
-  placed: Placed[],
-  series: Series,
-  index: number,
-): SVGGElement {
+function drawSeries({ y }: Frame, placed: Placed[], series: Series, index: number): SVGGElement {
   const { color, dash, marker } = look(index);
   const bars = placed.flatMap(({ point: { low, high }, x }) =>
     // On a logarithmic axis, 0 has no place.
@@ -179,7 +174,9 @@ function drawChanges({ box, top }: Frame, trend: Trend, placed: Placed[]): void 
     const own = placed.filter((one) => one.series === series);
     return series.changes.flatMap((change) => {
       const [before, after] = [own[change.index - 1], own[change.index]];
-      return before && after ? [{ change, series, x: (before.x + after.x) / 2, color: after.color }] : [];
+      return before && after
+        ? [{ change, series, x: (before.x + after.x) / 2, color: after.color }]
+        : [];
     });
   });
   marks.sort((a, b) => a.x - b.x);
@@ -201,7 +198,9 @@ function drawChanges({ box, top }: Frame, trend: Trend, placed: Placed[]): void 
     if (row >= 0) {
       ends[row] = x + LABEL / 2;
       const sign = change.ratio > 1 ? '▲' : '▼';
-      g.append(s('text', { x, y: base, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`));
+      g.append(
+        s('text', { x, y: base, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`),
+      );
     }
     top.append(g);
   }

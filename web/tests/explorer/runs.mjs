@@ -16,7 +16,7 @@ const MACHINES = [
 const VERSIONS = ['0.1.0', '0.1.1', '0.2.0-3f2c9ab', '0.2.0-b1745ec', '0.2.0'];
 const KINDS = ['container', 'vm', 'native'];
 const LINKS = ['bridge', 'veth', 'macvlan', 'overlay'];
-const TAGS = ['baseline', 'before upgrade', 'after upgrade', 'nightly', 'draft', 'paper'];
+const TAGS = ['baseline', 'before-upgrade', 'after-upgrade', 'nightly', 'draft', 'paper'];
 const FIRST = Date.UTC(2025, 10, 28);
 const LAST = Date.UTC(2026, 10, 28, 9);
 
@@ -94,18 +94,21 @@ export function madeUpRuns(count) {
       overloaded: next() < 0.15 ? 1 + Math.floor(next() * 9) : 0,
       serious: next() < 0.06 ? 1 : 0,
       tags: next() < 0.2 ? [pick(next, TAGS)] : [],
-      note: next() < 0.06 ? 'Governor was powersave until noon; see the other run of this day.' : '',
+      note:
+        next() < 0.06 ? 'Governor was powersave until noon; see the other run of this day.' : '',
     });
   });
 }
 
-export const CELLS = ['rr-udp', 'rr-tcp'].flatMap((measurement) =>
-  KINDS.flatMap((kind) => LINKS.map((link) => ({ measurement, kind, link }))),
-).map(({ measurement, kind, link }) => ({
-  id: `${measurement}/${kind}/${link}`,
-  label: `${kind} · ${link}`,
-  measurement,
-}));
+export const CELLS = ['rr-udp', 'rr-tcp']
+  .flatMap((measurement) =>
+    KINDS.flatMap((kind) => LINKS.map((link) => ({ measurement, kind, link }))),
+  )
+  .map(({ measurement, kind, link }) => ({
+    id: `${measurement}/${kind}/${link}`,
+    label: `${kind} · ${link}`,
+    measurement,
+  }));
 
 const QUANTITIES = [
   ['median latency', 'ns', false, 1],

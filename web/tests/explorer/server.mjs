@@ -92,22 +92,27 @@ function testOf(term) {
   return minus ? (run) => !test(run) : test;
 }
 
+const FIELDS = {
+  ...Object.fromEntries('study machine version kernel state path'.split(' ').map((n) => [n, n])),
+  ...{ tag: 'tags', measurement: 'measurements' },
+};
+
 function positive(term) {
   const plain = (text) => text.replaceAll('"', '');
-  const factor = /^([^\s"=:]+)=([\s\S]+)$/.exec(term);
-  if (factor) {
-    const [, name, level] = factor;
-    return (run) => run.factors.some((f) => f.name === name && f.levels.includes(plain(level)));
+  const [, name, sign, value] = /^("[^"]*"|[^\s"=:]+)([=:])([\s\S]+)$/.exec(term) ?? [];
+  const field = FIELDS[plain(name ?? '')];
+  const of = (run) => [run[field]].flat();
+  if (sign === '=') {
+    const wanted = plain(value);
+    return (run) =>
+      (field !== undefined && of(run).includes(wanted)) ||
+      run.factors.some((f) => f.name === plain(name) && f.levels.includes(wanted));
   }
-  const place = /^([a-z]+):([\s\S]*)$/.exec(term);
-  if (place) {
-    const [, key, value] = place;
-    const of = { tag: 'tags', measurement: 'measurements' }[key] ?? key;
-    const known = 'study machine version kernel state tags path measurements'.split(' ');
-    if (!known.includes(of)) {
-      throw new Refusal(400, `query, term ${key}: unknown place`, 'study, machine, tag, …');
+  if (sign === ':') {
+    if (field === undefined) {
+      throw new Refusal(400, `\`${name}:\` is no field`, 'fields are study, machine, tag, …');
     }
-    return (run) => [run[of]].flat().some((text) => text.startsWith(plain(value)));
+    return (run) => of(run).some((text) => text.includes(plain(value)));
   }
   const words = plain(term).toLowerCase();
   return (run) =>
@@ -133,7 +138,8 @@ const ageOf = ({ runs }, run) => runs.indexOf(run) / runs.length;
 
 /** A run's own cells where a test gives it some. */
 const cellsOf = (state, run) =>
-  state.cells ?? CELLS.map((cell) => ({ ...cell, quantities: valuesOf(cell, run, ageOf(state, run)) }));
+  state.cells ??
+  CELLS.map((cell) => ({ ...cell, quantities: valuesOf(cell, run, ageOf(state, run)) }));
 
 function detail(state, path) {
   const run = find(state, path);
@@ -164,7 +170,9 @@ function compare(state, paths) {
   const cells = runs.map((run) => cellsOf(state, run));
   const [base] = runs;
   const warnings = runs.map((run) => [
-    ...(run.machine === base.machine ? [] : [`the machine is ${run.machine} against ${base.machine}`]),
+    ...(run.machine === base.machine
+      ? []
+      : [`the machine is ${run.machine} against ${base.machine}`]),
     ...(run.kernel === base.kernel ? [] : [`the kernel is ${run.kernel} against ${base.kernel}`]),
   ]);
   const rows = cells[0].flatMap((cell, i) =>
@@ -190,7 +198,13 @@ function compared(value, base, run) {
   const spread = (high - low) / value.value;
   const [ratio_low, ratio_high] = [ratio * (1 - spread), ratio * (1 + spread)];
   const isSure = ratio_low > 1 || ratio_high < 1;
-  const verdict = isSure ? (ratio > 1 ? 'worse' : 'better') : spread > 0.15 ? 'inconclusive' : 'no-difference';
+  const verdict = isSure
+    ? ratio > 1
+      ? 'worse'
+      : 'better'
+    : spread > 0.15
+      ? 'inconclusive'
+      : 'no-difference';
   return { ...plain, ratio, ratio_low, ratio_high, verdict };
 }
 
@@ -229,7 +243,20 @@ function trend(state, asked) {
       about = found;
       const { path, id, started, version, kernel, tags, note } = run;
       const { value, low, high, replicates } = found;
-      return { path, id, started, value, low, high, replicates, version, kernel, state: run.state, tags, note };
+      return {
+        path,
+        id,
+        started,
+        value,
+        low,
+        high,
+        replicates,
+        version,
+        kernel,
+        state: run.state,
+        tags,
+        note,
+      };
     });
     return { machine: name, points, changes: changesOf(points) };
   });
@@ -254,6 +281,8 @@ function changesOf(points) {
     const before = centre(ends[i], index);
     const after = centre(index, ends[i + 2]);
     const ratio = after / before;
-    return Math.abs(Math.log(ratio)) < 0.05 ? [] : [{ index, before, after, ratio, p_value: 0.0001 }];
+    return Math.abs(Math.log(ratio)) < 0.05
+      ? []
+      : [{ index, before, after, ratio, p_value: 0.0001 }];
   });
 }

@@ -26,7 +26,7 @@ runs.filter((run, i) => run.study === 'boot' && i % 9 > 0).forEach((run) => (run
 
 const VIEWS = {
   list: ['#/', '.runs tbody tr'],
-  search: ['#/?q=study%3Aquick%20tag%3Abaseline', '.runs tbody tr', choose],
+  search: ['#/?q=study%3Dquick%20tag%3Dbaseline', '.runs tbody tr', choose],
   compare: [`#/compare?${asked(few.slice(0, 6))}`, '.compared tbody tr'],
   'compare-two': [`#/compare?${asked(few.slice(-2))}&sort=change`, '.compared tbody tr'],
   'compare-twenty': [`#/compare?${asked(few.slice(0, 20))}&sort=change`, '.compared tbody tr'],

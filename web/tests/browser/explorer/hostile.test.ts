@@ -23,7 +23,7 @@ const ATTACKS = [
   '\u202e\u2066gnp.exe\u0000\u0007<b>\u05e9\u05dc\u05d5\u05dd',
   '../../../etc/passwd',
   `${'long<wbr>'.repeat(1100)}end`,
-  '${window.hacked=1} {{7*7}} $& $\' %00 \\u003cscript>',
+  "${window.hacked=1} {{7*7}} $& $' %00 \\u003cscript>",
 ];
 
 /** An attack in every field that is text. */
@@ -72,7 +72,8 @@ const NOTES = ATTACKS.map((text) => ({ severity: 'serious' as const, text }));
 async function expectQuiet(page: Page): Promise<void> {
   const found = await page.evaluate(() => ({
     hacked: 'hacked' in window,
-    built: document.querySelectorAll('#page img, #page script, #page style, #page b, #page wbr').length,
+    built: document.querySelectorAll('#page img, #page script, #page style, #page b, #page wbr')
+      .length,
     handlers: [...document.querySelectorAll('#page *')].filter((one) =>
       [...one.attributes].some(({ name }) => name.startsWith('on')),
     ).length,
@@ -116,7 +117,17 @@ it.each(VIEWS)('stays text in the %s', async (_name, fragment, shows) => {
 it.each([
   ['list', '#/', '.runs tbody tr'],
   ['comparison', compareFragment(PATHS), '.compared tbody tr'],
-  ['trend', fragmentOf({ view: 'trend', study: ATTACKS[1] ?? '', cell: ATTACKS[1] ?? '', quantity: ATTACKS[1] ?? '', machine: '' }), '.trend-line'],
+  [
+    'trend',
+    fragmentOf({
+      view: 'trend',
+      study: ATTACKS[1] ?? '',
+      cell: ATTACKS[1] ?? '',
+      quantity: ATTACKS[1] ?? '',
+      machine: '',
+    }),
+    '.trend-line',
+  ],
 ])('stays text in a shared %s', async (_name, fragment, shows) => {
   const { page, close } = await desk(session, RUNS, fragment, options);
   await page.waitForSelector(shows, { state: 'attached' });

@@ -36,7 +36,9 @@ describe('pages', () => {
     await page.click('[data-sort="study"]');
     await page.waitForSelector('th[aria-sort="descending"] [data-sort="study"]');
     expect(await textOf(page, 'tbody tr .study a')).toBe('tails');
-    expect(await page.evaluate(() => document.activeElement?.getAttribute('data-sort'))).toBe('study');
+    expect(await page.evaluate(() => document.activeElement?.getAttribute('data-sort'))).toBe(
+      'study',
+    );
     expect(complaints).toEqual([]);
     await close();
   });
@@ -77,7 +79,7 @@ describe('the search', () => {
     const machine = (await chip.getAttribute('title')) ?? '';
     await chip.click();
     await page.waitForSelector('.chip[aria-pressed="true"]');
-    expect(await page.inputValue('#search')).toBe(`machine:"${machine}"`);
+    expect(await page.inputValue('#search')).toBe(`machine="${machine}"`);
     await settle(page);
     const machines = await page.locator('.machine .clamped:first-child').allInnerTexts();
     expect(new Set(machines)).toEqual(new Set([machine]));
@@ -94,8 +96,8 @@ describe('the search', () => {
     const { page, complaints, close } = await desk(session, RUNS);
     await page.fill('#search', 'colour:red');
     await page.waitForSelector('.failure');
-    expect(await textOf(page, '.failure')).toContain('colour: unknown place');
-    expect(await textOf(page, '.failure')).toContain('study, machine, tag');
+    expect(await textOf(page, '.failure')).toContain('`colour:` is no field');
+    expect(await textOf(page, '.failure')).toContain('fields are study');
     expect(await page.locator('tbody tr').count()).toBe(100);
     await page.fill('#search', 'study:quick');
     await page.waitForSelector('.failure', { state: 'detached' });

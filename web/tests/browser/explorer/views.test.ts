@@ -200,10 +200,13 @@ describe('a run', () => {
     const { page, complaints, close } = await open(runs);
     expect(await page.locator('.editor [type="submit"]').isDisabled()).toBe(true);
     await page.fill('#note', 'Governor was powersave');
-    await page.fill('#tags', 'x, before upgrade');
+    await page.fill('#tags', 'x before-upgrade');
     await page.press('#note', 'Control+Enter');
     await page.waitForSelector('.editor .hint:has-text("Saved")');
-    expect(runs[3]).toMatchObject({ note: 'Governor was powersave', tags: ['x', 'before upgrade'] });
+    expect(runs[3]).toMatchObject({
+      note: 'Governor was powersave',
+      tags: ['x', 'before-upgrade'],
+    });
     expect(complaints).toEqual([]);
     await close();
   });

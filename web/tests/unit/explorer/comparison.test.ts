@@ -32,7 +32,12 @@ const ALL = { quantity: '', onlyDifferences: false, byChange: false };
 
 describe('rows of a comparison', () => {
   it('are in the order of the study as long as nothing else is asked for', () => {
-    expect(names(comparison.arranged(ROWS, ALL))).toEqual(['alike', 'slower', 'p-faster', 'absent']);
+    expect(names(comparison.arranged(ROWS, ALL))).toEqual([
+      'alike',
+      'slower',
+      'p-faster',
+      'absent',
+    ]);
   });
 
   it('have the largest proven change first, and guesses after all of those', () => {
@@ -41,7 +46,9 @@ describe('rows of a comparison', () => {
   });
 
   it('are those of a quantity, or those that differ', () => {
-    expect(names(comparison.arranged(ROWS, { ...ALL, quantity: 'p99 latency' }))).toEqual(['p-faster']);
+    expect(names(comparison.arranged(ROWS, { ...ALL, quantity: 'p99 latency' }))).toEqual([
+      'p-faster',
+    ]);
     const different = comparison.arranged(ROWS, { ...ALL, onlyDifferences: true });
     expect(names(different)).toEqual(['slower', 'p-faster']);
   });
@@ -58,7 +65,9 @@ it('a verdict says in which direction and whether that is good, without colour',
   expect(comparison.verdictText(value(1.2, 'worse'), 'median latency')).toBe('▲ slower');
   expect(comparison.verdictText(value(0.8, 'better'), 'median latency')).toBe('▼ faster');
   expect(comparison.verdictText(value(0.8, 'worse'), 'throughput')).toBe('▼ worse');
-  expect(comparison.verdictText(value(1, 'no-difference'), 'throughput')).toBe('no difference found');
+  expect(comparison.verdictText(value(1, 'no-difference'), 'throughput')).toBe(
+    'no difference found',
+  );
   expect(comparison.verdictText(value(null, null), 'throughput')).toBe('');
 });
 

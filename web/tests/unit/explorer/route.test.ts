@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
 
-import { fragmentOf, LIST, parseRoute, reportAddress, type Route } from '../../../src/explorer/route';
+import {
+  fragmentOf,
+  LIST,
+  parseRoute,
+  reportAddress,
+  type Route,
+} from '../../../src/explorer/route';
 
 const HOSTILE = ['<img src=x onerror=alert(1)>', 'a&run=b', '100% #1?', '../..', 'ü‮\u05d0 "x" +1'];
 
@@ -9,7 +15,13 @@ describe('fragments', () => {
     for (const text of HOSTILE) {
       const routes: Route[] = [
         { ...LIST, query: text, sort: 'study', descending: false, page: 7 },
-        { view: 'compare', runs: [text, 'b', text], quantity: text, onlyDifferences: true, byChange: true },
+        {
+          view: 'compare',
+          runs: [text, 'b', text],
+          quantity: text,
+          onlyDifferences: true,
+          byChange: true,
+        },
         { view: 'trend', study: text, cell: text, quantity: text, machine: text },
         { view: 'run', run: text },
       ];
@@ -29,7 +41,14 @@ describe('fragments', () => {
   });
 
   it('that say nothing or nonsense are the list of all runs', () => {
-    for (const text of ['', '#', '#/', '#/nowhere?run=a', '#/?page=-3&sort=password', '#/?page=1e99']) {
+    for (const text of [
+      '',
+      '#',
+      '#/',
+      '#/nowhere?run=a',
+      '#/?page=-3&sort=password',
+      '#/?page=1e99',
+    ]) {
       expect(parseRoute(text)).toEqual(LIST);
     }
   });
