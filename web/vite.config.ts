@@ -5,6 +5,8 @@
 // pages.
 
 import { createHash } from 'node:crypto';
+import { Script } from 'node:vm';
+
 import { defineConfig, type Plugin } from 'vite';
 
 interface Page {
@@ -43,7 +45,9 @@ function singleFile(name: string, { placeholder, onlyOwnScript }: Page): Plugin 
       }
       const page = bundle[`${name}.html`];
       if (!page || page.type !== 'asset') throw new Error(`${name}.html was not emitted`);
+      // Right within strings alone, so the outcome is compiled: a regular expression `</` would end early.
       script = script.trim().replace(/<\//g, '<\\/');
+      new Script(script);
       // Functions as replacements: `$&` in minified code must stay as it is.
       let html = String(page.source)
         .replace(/\s*<script type="module"[^>]*src=[^>]*><\/script>/, '')

@@ -22,7 +22,7 @@ export function parseSnapshot(text: string): Snapshot | null {
 
 /** JSON in which nothing can end a script element or begin a comment. */
 export function snapshotText(snapshot: Snapshot): string {
-  return JSON.stringify(snapshot).replace(/</g, '\\u003c');
+  return JSON.stringify(snapshot).replaceAll('<', '\\u003c');
 }
 
 /** The page's source with the snapshot in it. Throws where the source has no place for one. */
