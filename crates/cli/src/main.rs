@@ -36,6 +36,7 @@ mod place;
 mod profiles;
 mod report;
 mod run;
+mod serve;
 mod shell;
 mod signals;
 mod snapshot;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Report(a) => report::run(a),
         Verb::Explain(a) => explain::run(a),
         Verb::Compare(a) => compare::run(a),
+        Verb::Serve(a) => serve::run(a),
         Verb::Tune(a) => tune::run(a),
         Verb::Noise(a) => noise::run(a),
         Verb::Overlay(a) => overlay::run(a),

@@ -25,6 +25,7 @@ pub mod limit;
 mod lives;
 pub mod noise;
 pub mod paper;
+pub mod quantities;
 mod scaling;
 pub mod stats;
 pub mod steal;

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use latlab_model::results::{Manifest, Summary, Trial};
+use latlab_model::results::{Annotation, Manifest, Summary, Trial};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -368,6 +368,23 @@ impl RunDir {
     /// times as large.
     pub fn write_summary(&self, summary: &Summary) -> Result<(), RunDirError> {
         write_bytes(self.place("summary.json"), serde_json::to_vec(summary))
+    }
+
+    /// The annotation of the run; empty where nothing was written.
+    pub fn read_annotation(&self) -> Result<Annotation, RunDirError> {
+        let place = self.place("annotation.json");
+        let annotation: Annotation = match read_json(&place, "annotation") {
+            Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Annotation::default());
+            }
+            read => read?,
+        };
+        check_format(place.path(), &annotation.format, Annotation::FORMAT)?;
+        Ok(annotation)
+    }
+
+    pub fn write_annotation(&self, annotation: &Annotation) -> Result<(), RunDirError> {
+        write_json(self.place("annotation.json"), annotation)
     }
 
     /// A file named by a trial's record, refused if it is outside the run directory: a record may come from elsewhere.

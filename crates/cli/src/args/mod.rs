@@ -4,6 +4,7 @@ mod campaign;
 mod compare;
 mod import;
 mod parts;
+mod serve;
 mod study;
 
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ pub use compare::Compare;
 pub use import::{By as MatchBy, Import};
 pub use parts::Merge;
 use parts::part_number;
+pub use serve::Serve;
 pub use study::StudyOptions;
 
 const ENVIRONMENT: &str = "\
@@ -93,6 +95,8 @@ pub enum Verb {
     Explain(Explain),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
+    /// Serve a web page over a directory of runs: search, comparison, trends, notes.
+    Serve(Serve),
     /// Quiet this machine, show what is in force, and restore it.
     #[command(subcommand)]
     Tune(Tune),

@@ -13,8 +13,10 @@
 //! RUN/latency.hlog                  HdrHistogram log, one tagged histogram a trial
 //! RUN/summary.json                  [`Summary`], computed from the files above and from nothing else
 //! RUN/report.html                   the summary, drawn
+//! RUN/annotation.json               [`Annotation`]: what people wrote on the run
 //! ```
 
+mod annotation;
 mod effect;
 mod hwlat;
 mod intruder;
@@ -28,6 +30,7 @@ mod trial;
 mod verdict;
 mod workload;
 
+pub use annotation::Annotation;
 pub use effect::{Change, Effect};
 pub use hwlat::{Hwlat, SilentStalls};
 pub use intruder::{Intruder, IntruderKind};

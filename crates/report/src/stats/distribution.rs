@@ -8,6 +8,8 @@
 //! smallest of all is found by bisection over values, counting in each slice. That costs 8 bytes a sample for
 //! one cell at a time. Resampling is free: a trial drawn twice is a slice counted twice.
 
+use std::collections::BTreeMap;
+
 use latlab_model::results::Spread;
 
 /// Quantile of sorted values; NaN for none.
@@ -37,6 +39,27 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / n;
     let squares = values.iter().map(|value| (value - mean).powi(2));
     libm::sqrt(squares.sum::<f64>() / (n - 1.0))
+}
+
+/// The pooled standard deviation of the logarithms of positive values around the mean of their group; 0 where no group has
+/// two.
+pub fn log_spread<'g>(values: impl IntoIterator<Item = (&'g str, f64)>) -> f64 {
+    let mut groups: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (group, value) in values {
+        if value.is_finite() && value > 0.0 {
+            groups.entry(group).or_default().push(libm::log(value));
+        }
+    }
+    let (mut squares, mut degrees) = (0.0, 0);
+    for logs in groups.values() {
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
+        degrees += logs.len() - 1;
+    }
+    match degrees {
+        0 => 0.0,
+        _ => libm::sqrt(squares / degrees as f64),
+    }
 }
 
 /// The numbers of a box plot, of values in any order; `None` for none.

@@ -7,6 +7,7 @@
 //! * *The same input gives the same bytes*: random choices come from a recorded seed, and logarithms from a
 //!   portable library instead of the platform's.
 
+mod change;
 mod curve;
 mod distribution;
 mod estimate;
@@ -17,8 +18,9 @@ mod special;
 mod tidy;
 mod verdict;
 
+pub use change::{Change, changes};
 pub use curve::{CURVE_POINTS, cdf, percentile_curve, sound_to};
-pub use distribution::{Pooled, median, quantile, spread, standard_deviation};
+pub use distribution::{Pooled, log_spread, median, quantile, spread, standard_deviation};
 pub use estimate::{Estimate, MIN_REPLICATES, Ratio, contrast, ratio};
 pub use rank::mann_whitney;
 pub use resample::Resamples;

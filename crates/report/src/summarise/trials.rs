@@ -9,7 +9,7 @@ use latlab_model::results::{
 use latlab_samples::{RunDir, Sample, SampleReader, table};
 
 use super::actions::note_gaps;
-use crate::stats::{Pooled, tidy};
+use crate::stats::{Pooled, log_spread, tidy};
 use crate::steal::Stolen;
 
 /// Points of a trial's time series at most.
@@ -84,30 +84,15 @@ pub(super) fn of_cell(
 /// deviation of their logarithm, pooled over the cells. The floor is the same exchange every time, so this is
 /// the repeatability of the machine.
 pub fn ruler_spread(run: &RunDir, manifest: &Manifest, measurement: &str) -> f64 {
-    let mut by_cell: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for planned in &manifest.order {
+    let floors = manifest.order.iter().filter_map(|planned| {
         let cell = manifest.cells.iter().find(|c| c.id == planned.cell);
-        if cell.is_none_or(|c| c.measurement != measurement) {
-            continue;
-        }
+        cell.filter(|cell| cell.measurement == measurement)?;
         // An unreadable trial is reported where its samples are needed.
         let record = run.read_trial(planned.trial).ok().flatten();
-        let floor = record.and_then(|r| r.floor).map(|f| f.median_ns);
-        if let Some(median) = floor.filter(|m| m.is_finite() && *m > 0.0) {
-            let logs = by_cell.entry(&planned.cell).or_default();
-            logs.push(libm::log(median));
-        }
-    }
-    let (mut squares, mut degrees) = (0.0, 0);
-    for logs in by_cell.values() {
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        squares += logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-        degrees += logs.len() - 1;
-    }
-    match degrees {
-        0 => 0.0,
-        _ => libm::sqrt(squares / degrees as f64),
-    }
+        let floor = record?.floor?;
+        Some((planned.cell.as_str(), floor.median_ns))
+    });
+    log_spread(floors)
 }
 
 /// Reads one trial; `None` when it never ran.

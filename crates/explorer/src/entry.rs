@@ -1,0 +1,178 @@
+//! A run as the explorer lists it, read from its directory.
+
+use std::fs::symlink_metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use latlab_model::results::{
+    Annotation, HostBrief, Manifest, RunState, Severity, Summary, Versions,
+};
+use latlab_report::RunDir;
+use latlab_report::quantities::{self, Quantity};
+use serde::{Deserialize, Serialize};
+
+/// Files whose change changes the entry.
+const WATCHED: [&str; 3] = ["manifest.json", "summary.json", "annotation.json"];
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Path of its directory below the directory that is served.
+    pub path: String,
+    pub id: String,
+    pub study: String,
+    pub description: Option<String>,
+    /// `complete`, `incomplete`, `running`, or empty where the directory cannot be read.
+    pub state: String,
+    /// Why it is incomplete.
+    pub reason: Option<String>,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub finished: Option<String>,
+    /// CPU and number of CPUs.
+    pub machine: String,
+    pub kernel: String,
+    /// latlab's version.
+    pub version: String,
+    pub acceleration: String,
+    pub cells: usize,
+    pub trials: usize,
+    pub failed: usize,
+    pub overloaded: usize,
+    pub factors: Vec<Levels>,
+    pub measurements: Vec<String>,
+    /// Number of serious notes.
+    pub serious: usize,
+    pub tags: Vec<String>,
+    pub note: String,
+    /// Why the directory cannot be read.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Levels {
+    pub name: String,
+    pub levels: Vec<String>,
+}
+
+/// All that the index keeps of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Entry {
+    pub run: Run,
+    /// By cell.
+    pub results: Vec<(String, Vec<Quantity>)>,
+}
+
+/// Identity of what an entry was read from: its files' times, sizes and numbers. `None` where there is no manifest.
+pub fn stamp(directory: &Path) -> Option<String> {
+    let of_file = |name: &&str| {
+        let found = symlink_metadata(directory.join(name)).ok()?;
+        let (seconds, ns) = (found.mtime(), found.mtime_nsec());
+        Some(format!("{seconds}.{ns}.{}.{}", found.size(), found.ino()))
+    };
+    of_file(&WATCHED[0])?;
+    let stamps = WATCHED.iter().map(|name| of_file(name).unwrap_or_default());
+    Some(stamps.collect::<Vec<_>>().join(" "))
+}
+
+/// Reads a run directory. One that cannot be read is an entry with its problem.
+pub fn read(directory: &Path, path: &str) -> Entry {
+    let run = Run {
+        path: path.to_owned(),
+        ..Run::default()
+    };
+    match read_into(directory, run.clone()) {
+        Ok(entry) => entry,
+        Err(problem) => Entry {
+            run: Run {
+                problem: Some(problem),
+                ..run
+            },
+            results: Vec::new(),
+        },
+    }
+}
+
+fn read_into(directory: &Path, mut run: Run) -> Result<Entry, String> {
+    let text = |error: &dyn std::error::Error| error.to_string();
+    let dir = RunDir::open(directory).map_err(|e| text(&e))?;
+    let manifest = dir.read_manifest().map_err(|e| text(&e))?;
+    let annotation = dir.read_annotation().unwrap_or_default();
+    planned(&mut run, &manifest, annotation);
+    // A run that still goes on, or that was killed, has no summary.
+    if !dir.summary_path().exists() {
+        return Ok(Entry {
+            run,
+            results: Vec::new(),
+        });
+    }
+    let summary = match dir.read_summary() {
+        Ok(summary) => summary,
+        Err(error) => {
+            run.problem = Some(text(&error));
+            return Ok(Entry {
+                run,
+                results: Vec::new(),
+            });
+        }
+    };
+    measured(&mut run, &summary);
+    let results = quantities::of_summary(&summary).into_iter();
+    let results = results.map(|(cell, found)| (cell.id.clone(), found));
+    Ok(Entry {
+        run,
+        results: results.collect(),
+    })
+}
+
+fn planned(run: &mut Run, manifest: &Manifest, annotation: Annotation) {
+    run.id.clone_from(&manifest.id);
+    run.study.clone_from(&manifest.study);
+    run.description.clone_from(&manifest.description);
+    (run.state, run.reason) = match &manifest.state {
+        RunState::Running => ("running".to_owned(), None),
+        RunState::Complete => ("complete".to_owned(), None),
+        RunState::Incomplete { reason } => ("incomplete".to_owned(), Some(reason.clone())),
+    };
+    run.started.clone_from(&manifest.started);
+    run.finished.clone_from(&manifest.finished);
+    run.machine = machine(&manifest.host);
+    run.kernel.clone_from(&manifest.host.kernel);
+    run.acceleration.clone_from(&manifest.host.acceleration);
+    run.version = version(&manifest.versions);
+    run.cells = manifest.cells.len();
+    run.trials = manifest.order.len();
+    let factors = manifest.factors.iter().map(|factor| Levels {
+        name: factor.name.clone(),
+        levels: factor.levels.clone(),
+    });
+    run.factors = factors.collect();
+    run.measurements = manifest
+        .measurements
+        .iter()
+        .map(|m| m.name.clone())
+        .collect();
+    run.note = annotation.note;
+    run.tags = annotation.tags;
+}
+
+fn measured(run: &mut Run, summary: &Summary) {
+    let serious = summary
+        .notes
+        .iter()
+        .filter(|note| note.severity == Severity::Serious);
+    run.serious = serious.count();
+    run.failed = summary.trials.iter().filter(|t| t.failed.is_some()).count();
+    run.overloaded = summary.trials.iter().filter(|t| t.overloaded).count();
+}
+
+fn machine(host: &HostBrief) -> String {
+    match (host.is_known(), host.cores) {
+        (false, _) => "unknown".to_owned(),
+        (true, 1) => format!("{} · 1 CPU", host.cpu),
+        (true, cores) => format!("{} · {cores} CPUs", host.cpu),
+    }
+}
+
+fn version(versions: &Versions) -> String {
+    versions.get("latlab").cloned().unwrap_or_default()
+}

@@ -1,0 +1,338 @@
+//! The answers to requests. Each reads the index or one run directory, on a thread that may wait for the disk.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use latlab_model::results::{Annotation, Severity};
+use latlab_report::quantities::{self, Quantity};
+use latlab_report::{RunDir, html};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use super::refusal::Refusal;
+use super::shared::Shared;
+use crate::entry::Run;
+use crate::index::{
+    self, Choices, Comparison, Found, MAX_RUNS, Order, Page, Progress, Trend, Wanted,
+};
+use crate::query;
+
+const MAX_PAGE: u32 = 1_000;
+const MAX_NOTE_BYTES: usize = 64 << 10;
+const MAX_TAGS: usize = 32;
+const MAX_TAG_CHARS: usize = 64;
+
+type Answer<T> = Result<Json<T>, Refusal>;
+type Fields<T> = Result<Query<T>, QueryRejection>;
+
+/// Runs `work` where it may block.
+async fn blocking<T: Send + 'static>(
+    shared: Arc<Shared>,
+    work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+    done.map_err(|error| Refusal::failed(&error))?
+}
+
+fn connection(shared: &Shared) -> Result<Connection, Refusal> {
+    Ok(shared.scanner.connection()?)
+}
+
+pub async fn nothing() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "nothing is here").hint("the explorer is at /")
+}
+
+pub async fn explorer(State(shared): State<Arc<Shared>>) -> Response {
+    shared.pages.explorer()
+}
+
+/// The page of a run, drawn from its summary. The `report.html` in the directory is not served: it may have come from
+/// anywhere, and its script would be this server's own.
+pub async fn report(
+    State(shared): State<Arc<Shared>>,
+    Path(path): Path<String>,
+) -> Result<Response, Refusal> {
+    let page = blocking(Arc::clone(&shared), move |shared| {
+        let summary = directory(shared, &path)?.read_summary();
+        let summary = summary.map_err(|error| Refusal::failed(&error))?;
+        html::render(&summary).map_err(|error| Refusal::failed(&error))
+    });
+    Ok(shared.pages.report(page.await?))
+}
+
+/// A run directory that the index knows: no other path of the machine is opened.
+fn directory(shared: &Shared, path: &str) -> Result<RunDir, Refusal> {
+    index::run(&connection(shared)?, path)?.ok_or_else(|| Refusal::no_run(path))?;
+    let opened = RunDir::open(shared.scanner.root().join(path));
+    opened.map_err(|error| Refusal::failed(&error))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Search {
+    #[serde(default)]
+    q: String,
+    sort: Option<String>,
+    #[serde(default)]
+    offset: u32,
+    limit: Option<u32>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Runs {
+    #[serde(flatten)]
+    found: Found,
+    indexing: Option<Progress>,
+    /// Why the directory could not be read again.
+    problem: Option<String>,
+}
+
+pub async fn runs(State(shared): State<Arc<Shared>>, fields: Fields<Search>) -> Answer<Runs> {
+    let Query(Search {
+        q,
+        sort,
+        offset,
+        limit,
+    }) = fields?;
+    let terms = query::parse(&q);
+    let terms = terms
+        .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.message).hint(error.hint))?;
+    let sort = sort.unwrap_or_else(|| "-started".to_owned());
+    let Some(order) = Order::named(&sort) else {
+        let error = format!("runs cannot be sorted by {sort:?}");
+        let hint = "sort by started, study, machine, version or cells, with a minus for the opposite order";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error).hint(hint));
+    };
+    let limit = limit.unwrap_or(100).min(MAX_PAGE);
+    let answer = blocking(shared, move |shared| {
+        let indexing = shared.scanner.refresh();
+        Ok(Runs {
+            found: index::search(&connection(shared)?, &terms, order, Page { offset, limit })?,
+            indexing,
+            problem: shared.scanner.failure(),
+        })
+    });
+    Ok(Json(answer.await?))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct One {
+    run: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Details {
+    run: Run,
+    cells: Vec<CellDetails>,
+    notes: Vec<Remark>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct CellDetails {
+    id: String,
+    label: String,
+    measurement: String,
+    quantities: Vec<Value>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Value {
+    quantity: String,
+    unit: String,
+    higher_is_better: bool,
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    replicates: usize,
+}
+
+impl From<Quantity> for Value {
+    fn from(of: Quantity) -> Self {
+        let (low, high) = of.ci95.unzip();
+        Self {
+            quantity: of.quantity,
+            unit: of.unit,
+            higher_is_better: of.higher_is_better,
+            value: of.value,
+            low,
+            high,
+            replicates: of.replicates.len(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct Remark {
+    severity: Severity,
+    text: String,
+}
+
+pub async fn run(State(shared): State<Arc<Shared>>, fields: Fields<One>) -> Answer<Details> {
+    let Query(One { run: path }) = fields?;
+    let answer = blocking(shared, move |shared| {
+        let found = index::run(&connection(shared)?, &path)?;
+        let run = found.ok_or_else(|| Refusal::no_run(&path))?;
+        // The index has all that there is of a run that goes on or cannot be read.
+        let summary = directory(shared, &path)
+            .ok()
+            .and_then(|dir| dir.read_summary().ok());
+        let Some(summary) = summary else {
+            let (cells, notes) = (Vec::new(), Vec::new());
+            return Ok(Details { run, cells, notes });
+        };
+        let cells = quantities::of_summary(&summary)
+            .into_iter()
+            .map(|(cell, found)| CellDetails {
+                id: cell.id.clone(),
+                label: cell.label.clone(),
+                measurement: cell.measurement.clone(),
+                quantities: found.into_iter().map(Value::from).collect(),
+            });
+        let cells = cells.collect();
+        let notes = summary.notes.into_iter().map(|note| Remark {
+            severity: note.severity,
+            text: note.text,
+        });
+        Ok(Details {
+            run,
+            cells,
+            notes: notes.collect(),
+        })
+    });
+    Ok(Json(answer.await?))
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Change {
+    #[serde(flatten)]
+    to: Written,
+    /// The annotation that the writer saw.
+    was: Written,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Written {
+    note: String,
+    tags: Vec<String>,
+}
+
+pub async fn annotate(
+    State(shared): State<Arc<Shared>>,
+    fields: Fields<One>,
+    change: Result<Json<Change>, JsonRejection>,
+) -> Answer<Run> {
+    let Query(One { run: path }) = fields?;
+    let Json(Change { to, was }) = change?;
+    let annotation = valid(to)?;
+    let answer = blocking(shared, move |shared| {
+        let dir = directory(shared, &path)?;
+        let found = dir
+            .read_annotation()
+            .map_err(|error| Refusal::failed(&error))?;
+        let found = Written {
+            note: found.note,
+            tags: found.tags,
+        };
+        if found != was {
+            let error = "the note or the tags were changed meanwhile";
+            return Err(Refusal::new(StatusCode::CONFLICT, error)
+                .hint("load them again, and write yours into them"));
+        }
+        dir.write_annotation(&annotation)
+            .map_err(|error| Refusal::failed(&error))?;
+        shared.scanner.update(&path)?;
+        let run = index::run(&connection(shared)?, &path)?;
+        run.ok_or_else(|| Refusal::no_run(&path))
+    });
+    Ok(Json(answer.await?))
+}
+
+fn valid(written: Written) -> Result<Annotation, Refusal> {
+    let refuse = |error: String| Err(Refusal::new(StatusCode::BAD_REQUEST, error));
+    let Written { note, tags } = written;
+    if note.len() > MAX_NOTE_BYTES {
+        return refuse(format!(
+            "a note of {} bytes is too long: {MAX_NOTE_BYTES} are possible",
+            note.len()
+        ));
+    }
+    if tags.len() > MAX_TAGS {
+        return refuse(format!(
+            "{} tags are too many: {MAX_TAGS} are possible",
+            tags.len()
+        ));
+    }
+    let is_plain = |tag: &String| {
+        let length = tag.chars().count();
+        (1..=MAX_TAG_CHARS).contains(&length)
+            && !tag.chars().any(|c| c.is_control() || c.is_whitespace())
+    };
+    if let Some(tag) = tags.iter().find(|tag| !is_plain(tag)) {
+        return refuse(format!(
+            "{tag:?} is no tag: one word of at most {MAX_TAG_CHARS} characters"
+        ));
+    }
+    Ok(Annotation {
+        note,
+        tags,
+        ..Annotation::default()
+    })
+}
+
+/// `run=A&run=B`, as many as there are.
+pub async fn compare(
+    State(shared): State<Arc<Shared>>,
+    RawQuery(fields): RawQuery,
+) -> Answer<Comparison> {
+    let fields: Vec<(String, String)> = parse_fields(&fields.unwrap_or_default())?;
+    let runs: Vec<String> = fields
+        .into_iter()
+        .filter(|(name, _)| name == "run")
+        .map(|(_, run)| run)
+        .collect();
+    if !(2..=MAX_RUNS).contains(&runs.len()) {
+        let error = format!("{} runs cannot be compared", runs.len());
+        return Err(
+            Refusal::new(StatusCode::BAD_REQUEST, error).hint(format!("choose 2 to {MAX_RUNS}"))
+        );
+    }
+    let answer = blocking(shared, move |shared| {
+        index::compare(&connection(shared)?, &runs)?.map_err(|path| Refusal::no_run(&path))
+    });
+    Ok(Json(answer.await?))
+}
+
+fn parse_fields(query: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let uri = format!("/?{query}")
+        .parse()
+        .map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "the query cannot be read"))?;
+    let Query(fields) = Query::try_from_uri(&uri)?;
+    Ok(fields)
+}
+
+#[derive(Debug, Deserialize)]
+pub struct OfStudy {
+    study: String,
+}
+
+pub async fn choices(
+    State(shared): State<Arc<Shared>>,
+    fields: Fields<OfStudy>,
+) -> Answer<Choices> {
+    let Query(OfStudy { study }) = fields?;
+    let answer = blocking(shared, move |shared| {
+        Ok(index::choices(&connection(shared)?, &study)?)
+    });
+    Ok(Json(answer.await?))
+}
+
+pub async fn trend(State(shared): State<Arc<Shared>>, fields: Fields<Wanted>) -> Answer<Trend> {
+    let Query(wanted) = fields?;
+    let answer = blocking(shared, move |shared| {
+        Ok(index::trend(&connection(shared)?, wanted)?)
+    });
+    Ok(Json(answer.await?))
+}

@@ -1,0 +1,151 @@
+//! Runs beside each other, and one cell over time.
+
+mod site;
+
+use latlab_report::compare::CellComparison;
+use latlab_samples::RunDir;
+use serde_json::Value;
+use site::{Site, encoded, slow_down};
+
+fn row<'v>(comparison: &'v Value, cell: &str, quantity: &str) -> &'v Value {
+    let rows = comparison["rows"].as_array().unwrap().iter();
+    let mut found = rows.filter(|row| row["cell"] == cell && row["quantity"] == quantity);
+    found.next().unwrap()
+}
+
+#[test]
+fn runs_are_compared_with_the_first_as_their_summaries_say() {
+    let site = Site::start();
+    site.add("base", |_, _| {});
+    site.add("same", |_, _| {});
+    site.add("slower", |manifest, summary| {
+        slow_down(summary, 1.5);
+        manifest.host.kernel = "7.0".to_owned();
+    });
+    site.list("");
+    let comparison = site.get("/api/compare?run=base&run=same&run=slower").json();
+    assert_eq!(comparison["warnings"][1], serde_json::json!([]));
+    let warning = comparison["warnings"][2][0].as_str().unwrap();
+    assert!(
+        warning.starts_with("the kernel is 7.0 against "),
+        "{warning}"
+    );
+
+    let summary = RunDir::open(site.runs().join("base"))
+        .unwrap()
+        .read_summary()
+        .unwrap();
+    let cell = &summary.cells[0];
+    let median = &cell.latency.as_ref().unwrap().quantiles[0];
+    let found = row(&comparison, &cell.id, "median latency");
+    assert_eq!(found["values"][0]["value"].as_f64(), median.value_ns);
+    assert_eq!(
+        found["values"][0]["low"].as_f64(),
+        median.ci95_ns.map(|ci| ci.0)
+    );
+    assert!(found["values"][0]["ratio"].is_null());
+    assert_eq!(found["values"][1]["ratio"], 1.0);
+    assert_eq!(found["values"][2]["verdict"], "worse");
+    assert!((found["values"][2]["ratio"].as_f64().unwrap() - 1.5).abs() < 1e-9);
+    let stream = row(&comparison, &summary.cells.last().unwrap().id, "Throughput");
+    assert_eq!(stream["higher_is_better"], true);
+}
+
+/// Both ways of comparing have the same values of metrics, so they agree on them.
+#[test]
+fn ratios_of_metrics_are_those_of_the_command() {
+    let site = Site::start();
+    let runs =
+        [("one", 1), ("two", 2)].map(|(name, seed)| site.measured(&format!("runs/{name}"), seed));
+    site.list("");
+    let comparison = site.get("/api/compare?run=one&run=two").json();
+    let [one, two] = runs.map(|run| latlab_report::analyse(&run).unwrap());
+    let expected = latlab_report::compare(&one, &two, false).unwrap();
+    let is_stream = |cell: &&CellComparison| cell.id.starts_with("stream-tcp");
+    let streams: Vec<&CellComparison> = expected.cells.iter().filter(is_stream).collect();
+    assert!(!streams.is_empty());
+    for cell in streams {
+        let found = &row(&comparison, &cell.id, &cell.quantity)["values"][1];
+        assert_eq!(found["ratio"].as_f64(), Some(cell.ratio));
+        let (low, high) = cell.ratio_ci95.unzip();
+        assert_eq!(
+            (found["ratio_low"].as_f64(), found["ratio_high"].as_f64()),
+            (low, high)
+        );
+        assert_eq!(
+            found["verdict"],
+            serde_json::to_value(cell.verdict).unwrap()
+        );
+    }
+}
+
+#[test]
+fn two_to_twenty_known_runs_can_be_compared() {
+    let site = Site::start();
+    site.add("a", |_, _| {});
+    site.list("");
+    assert_eq!(site.get("/api/compare?run=a").status, 400);
+    assert_eq!(site.get("/api/compare").status, 400);
+    let many = |n| format!("/api/compare?{}", vec!["run=a"; n].join("&"));
+    assert_eq!(site.get(&many(21)).status, 400);
+    let twenty = site.get(&many(20));
+    assert_eq!(twenty.json()["runs"].as_array().unwrap().len(), 20);
+    let unknown = site.get("/api/compare?run=a&run=nosuch");
+    assert_eq!(unknown.status, 404);
+    assert_eq!(unknown.json()["error"], "no run has the path \"nosuch\"");
+}
+
+#[test]
+fn a_trend_has_its_changes_machine_by_machine() {
+    let site = Site::start();
+    for n in 0..24 {
+        for machine in ["one", "two"] {
+            site.add(&format!("{machine}-{n:02}"), |manifest, summary| {
+                manifest.study = "nightly".to_owned();
+                manifest.started = format!("2026-10-{:02}T10:00:00Z", n + 1);
+                manifest.host.cpu = machine.to_owned();
+                let wobble = 1.0 + 0.002 * f64::from(n * 7 % 5);
+                slow_down(
+                    summary,
+                    if n >= 16 && machine == "two" {
+                        1.3 * wobble
+                    } else {
+                        wobble
+                    },
+                );
+            });
+        }
+    }
+    site.list("");
+    let choices = site.get("/api/choices?study=nightly").json();
+    assert_eq!(choices["machines"].as_array().unwrap().len(), 2);
+    let cell = choices["cells"][0]["cell"].as_str().unwrap();
+    assert_eq!(choices["cells"][0]["runs"], 48);
+    assert_eq!(choices["cells"][0]["quantities"][0], "median latency");
+
+    let of = format!(
+        "/api/trend?study=nightly&cell={}&quantity=median+latency",
+        encoded(cell)
+    );
+    let trend = site.get(&of).json();
+    assert_eq!(trend["unit"], "ns");
+    let [one, two] = &trend["series"].as_array().unwrap()[..] else {
+        panic!("{trend}");
+    };
+    assert_eq!(one["points"].as_array().unwrap().len(), 24);
+    assert_eq!(one["points"][3]["path"], "one-03");
+    assert_eq!(one["changes"], serde_json::json!([]));
+    assert_eq!(two["changes"].as_array().unwrap().len(), 1);
+    assert_eq!(two["changes"][0]["index"], 16);
+    assert!((two["changes"][0]["ratio"].as_f64().unwrap() - 1.3).abs() < 0.02);
+
+    let alone = site
+        .get(&format!(
+            "{of}&machine={}",
+            encoded(two["machine"].as_str().unwrap())
+        ))
+        .json();
+    assert_eq!(alone["series"].as_array().unwrap().len(), 1);
+    let nothing = site.get("/api/trend?study=nosuch&cell=x&quantity=y").json();
+    assert_eq!(nothing["series"], serde_json::json!([]));
+}
