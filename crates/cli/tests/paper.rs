@@ -1,6 +1,7 @@
 //! Papers: their documents fit their studies, and a run stands beside its published figures.
 
 mod common;
+mod made_up;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,6 +82,31 @@ fn every_figure_of_a_paper_is_measured_by_its_study() {
                         .unwrap_or_else(|| panic!("{place}: no study"));
                     let study = studies.get(of).unwrap_or_else(|| panic!("{place}: `{of}`"));
                     assert_eq!(misfit(&select, study), None, "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_of_a_papers_study_has_all_of_its_figures() {
+    let runs = made_up::Runs::new("paper");
+    for name in PaperName::ALL {
+        for study in Paper::built_in(*name).unwrap().studies {
+            let run = runs.write(&study, 3);
+            let paper = run.read_summary().unwrap().paper.unwrap();
+            for table in &paper.tables {
+                for row in &table.rows {
+                    for value in &row.values {
+                        // A row may have a column of another study.
+                        let is_found = value.measured.is_some()
+                            || value.reason.iter().any(|why| why.ends_with("was not run"));
+                        assert!(
+                            is_found,
+                            "{study}: {}: {}: {value:?}",
+                            table.title, row.name
+                        );
+                    }
                 }
             }
         }

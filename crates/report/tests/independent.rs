@@ -72,7 +72,15 @@ fn the_python_package_computes_the_figures_of_the_summary() {
     });
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests");
     let output = Command::new(&python)
-        .args(["-B", "-m", "unittest", "discover", "-s"])
+        .args([
+            "-B",
+            "-m",
+            "unittest",
+            "discover",
+            "-p",
+            "test_run.py",
+            "-s",
+        ])
         .arg(&package)
         .env("LATLAB_TEST_RUNS", runs.join(":"))
         .env("MPLBACKEND", "agg")
@@ -80,5 +88,5 @@ fn the_python_package_computes_the_figures_of_the_summary() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("Ran 7 tests"), "{said}");
+    assert!(said.contains("Ran 11 tests"), "{said}");
 }

@@ -50,6 +50,69 @@ def intervals(cells, p=0.5, axes=None):
     return axes
 
 
+def bars(groups, axes=None, per=1.0):
+    """Bars with their 95 % intervals, in groups: `{"Linpack": {"native": …, "VM": …}, …}`.
+
+    Values are estimates, ratios or numbers, divided by `per`; `None` leaves a gap.
+    """
+    axes = axes or _axes()
+    names = list(dict.fromkeys(name for group in groups.values() for name in group))
+    width = 0.8 / max(len(names), 1)
+    for index, name in enumerate(names):
+        shift = (index - (len(names) - 1) / 2) * width
+        places = [place for place, group in enumerate(groups.values()) if group.get(name) is not None]
+        values = [group[name] for group in groups.values() if group.get(name) is not None]
+        heights, ends = _heights(values, per)
+        axes.bar([place + shift for place in places], heights, width, yerr=ends, capsize=2, label=name)
+    axes.set_xticks(range(len(groups)), list(groups))
+    _legend_above(axes)
+    return axes
+
+
+def lines(curves, axes=None, per=1.0):
+    """Lines with 95 % intervals over a number: `{"container": {1: …, 2: …}, …}`, with values as of `bars`."""
+    axes = axes or _axes()
+    for name, curve in curves.items():
+        known = sorted(x for x, value in curve.items() if value is not None)
+        heights, ends = _heights([curve[x] for x in known], per)
+        axes.errorbar(known, heights, ends, marker="o", capsize=2, label=name)
+    _legend_above(axes)
+    return axes
+
+
+def worst(cells, count=5000, axes=None):
+    """The slowest packets of each cell over the time in their trial."""
+    axes = axes or _axes()
+    for cell in cells:
+        samples = cell.samples()
+        if samples is None:
+            continue
+        latencies = samples["latency_ns"].fill_null(0).to_numpy()
+        slowest = numpy.argsort(latencies)[-count:]
+        times = samples["intended_ns"].to_numpy()[slowest]
+        axes.plot(times / 1e9, latencies[slowest] / 1000.0, ".", markersize=2, alpha=0.6, label=cell.id)
+    axes.set(yscale="log", xlabel="time in the trial, s", ylabel="latency, µs")
+    _legend_above(axes, markerscale=5)
+    return axes
+
+
+def _legend_above(axes, **further):
+    """Outside of the axes, where it covers nothing."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, **further)
+
+
+def _heights(values, per):
+    """Heights of values, and how far their intervals reach below and above; 0 of a number."""
+    heights, below, above = [], [], []
+    for value in values:
+        height = getattr(value, "value", value)
+        low, high = getattr(value, "interval", (height, height))
+        heights.append(height / per)
+        below.append(max(height - low, 0.0) / per)
+        above.append(max(high - height, 0.0) / per)
+    return heights, (below, above)
+
+
 def _axes():
     try:
         from matplotlib import pyplot

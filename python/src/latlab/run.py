@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from functools import cached_property
 from pathlib import Path
 
@@ -9,14 +10,39 @@ import numpy
 import pyarrow
 import pyarrow.parquet
 
-from latlab import stats
+from latlab import metrics, nodes, stats
 
 MANIFEST = "latlab.manifest/"
 PERCENTILES = [0.5, 0.9, 0.99, 0.999, 0.9999]
 
 
+class NoRun(Exception):
+    """There is no run of the study."""
+
+
 class NotARun(Exception):
     """The directory is no run directory, or of a format that this version does not read."""
+
+
+def newest(study, runs=None):
+    """The newest whole run of a study in a directory of runs: `runs`, else the variable LATLAB_RUNS, else `runs` here.
+
+    Raises `NoRun` without one, which says how to make it.
+    """
+    runs = Path(runs or os.environ.get("LATLAB_RUNS") or "runs")
+    found = []
+    for manifest in runs.glob("*/manifest.json"):
+        try:
+            run = Run(manifest.parent)
+        except NotARun:
+            continue
+        is_whole = run.manifest["state"]["state"] == "complete" and not run.manifest.get("part")
+        if run.manifest["study"] == study and is_whole:
+            found.append(run)
+    if not found:
+        hint = f"`sudo latlab run {study} --runs {runs}` makes one, LATLAB_RUNS names another directory"
+        raise NoRun(f"no whole run of study `{study}` in {runs.resolve()}: {hint}")
+    return max(found, key=lambda run: run.manifest["started"])
 
 
 class Run:
@@ -55,6 +81,16 @@ class Run:
         return trials
 
     @cached_property
+    def starts(self):
+        """The start of containers and VMs, by lab and kind."""
+        return nodes.starts(self)
+
+    @cached_property
+    def actions(self):
+        """Actions on nodes within the windows, by cell, node and act."""
+        return nodes.actions(self)
+
+    @cached_property
     def cells(self):
         """Each combination of factor levels and measurement."""
         return [Cell(self, planned) for planned in self.manifest["cells"]]
@@ -65,6 +101,19 @@ class Run:
         if not found:
             raise KeyError(f"no cell {name!r}; there are {', '.join(cell.id for cell in self.cells)}")
         return found[0]
+
+    def find(self, measurement, **levels):
+        """The cell of a measurement with these levels; raises `KeyError` unless there is one."""
+        fits = lambda cell: cell.measurement == measurement and levels.items() <= cell.levels.items()
+        found = [cell for cell in self.cells if fits(cell)]
+        if len(found) != 1:
+            given = ", ".join([measurement, *(f"{factor} {level}" for factor, level in levels.items())])
+            raise KeyError(f"{len(found)} cells of {given}; there are {', '.join(cell.id for cell in self.cells)}")
+        return found[0]
+
+    def levels_of(self, trial):
+        """The levels of the factors in a trial's lab."""
+        return next((cell.levels for cell in self.cells if cell.id == trial.record["cell"]), {})
 
     def to_table(self):
         """A row for each cell: its levels, and its percentiles or its metric with intervals, as a pyarrow table."""
@@ -112,6 +161,15 @@ class Trial:
         if table is None:
             return numpy.array([], dtype=numpy.int64)
         return table["latency_ns"].drop_null().to_numpy()
+
+
+    @property
+    def arrivals(self):
+        """Times of arrival of what came back, in ns from the begin of the window, in order."""
+        table = self.samples()
+        if table is None:
+            return numpy.array([], dtype=numpy.int64)
+        return numpy.sort(table["received_ns"].drop_null().to_numpy())
 
 
 class Cell:
@@ -163,26 +221,24 @@ class Cell:
         """The ratio of a quantile to another cell's of this run, with its interval; `None` where it is not known."""
         return stats.ratio(self._within_run(p), other._within_run(p))
 
-    def metric(self, name):
-        """A metric of summary.json, such as `throughput`, with its values, one for each trial."""
-        found = [metric for metric in self._summary["metrics"] if metric["name"] == name]
-        if not found:
-            known = ", ".join(metric["name"] for metric in self._summary["metrics"]) or "none"
-            raise KeyError(f"{self.id} has no metric {name!r}; there are: {known}")
-        return found[0]
+    def deviation(self):
+        """The standard deviation of all samples, with its interval; `None` with too few replicates."""
+        return stats.estimate_of_deviation(self.parts, self._resamples)
 
-    def metric_estimate(self, name):
-        """The median of a metric with its interval; `None` with too few replicates."""
-        metrics = self._summary["metrics"]
+    @cached_property
+    def metrics(self):
+        """Quantities with one value a trial, such as `throughput`, by name."""
         # Random numbers are drawn in the summary's order: for latencies first, then for each metric.
         rng = stats.Rng(self.run.manifest["seed"], self.id)
         if self.parts:
             stats.Resamples(len(self.parts), rng)
-        for metric in metrics:
-            resamples = stats.Resamples(len(metric["values"]), rng)
-            if metric["name"] == name:
-                return stats.estimate_of_values(metric["values"], resamples)
-        return self.metric(name)
+        return metrics.of_trials([trial.record for trial in self.trials], rng)
+
+    def metric(self, name):
+        """The metric of this name; raises `KeyError` with the names that there are."""
+        if name not in self.metrics:
+            raise KeyError(f"{self.id} has no metric {name!r}; there are: {', '.join(self.metrics) or 'none'}")
+        return self.metrics[name]
 
     def row(self):
         """The cell as a row of a table."""
@@ -196,13 +252,9 @@ class Cell:
                 estimate = self.estimate(p) if enough else None
                 low, high = estimate.interval if estimate else (None, None)
                 row[f"{name}_low"], row[f"{name}_high"] = low, high
-        for metric in self._summary["metrics"]:
-            row[metric["name"]] = metric["spread"]["median"]
+        for metric in self.metrics.values():
+            row[metric.name] = metric.median
         return row
-
-    @cached_property
-    def _summary(self):
-        return next(cell for cell in self.run.summary["cells"] if cell["id"] == self.id)
 
     @cached_property
     def _resamples(self):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy
 
 MIN_REPLICATES = 3
+MIN_FOR_SPREAD = 5
 MIN_SAMPLES_BEYOND = 10
 
 # Replicates up to which every resample is enumerated, and the number that is drawn beyond that.
@@ -194,6 +195,43 @@ def estimate_of_values(values, resamples):
     value = quantile(values, 0.5)
     of_resample = lambda times: quantile(numpy.repeat(values, times), 0.5)
     return estimate(value, len(values), min(values), (value, value), resamples, of_resample)
+
+
+def median(values, seed=1):
+    """The median of values, one for each trial or deployment, with its interval; `None` with fewer than three."""
+    return estimate_of_values(values, Resamples(len(values), Rng(seed, "paper")))
+
+
+def estimate_of_deviation(parts, resamples):
+    """The standard deviation of pooled samples; `None` with fewer than three trials."""
+    if len(parts) < MIN_REPLICATES:
+        return None
+    counts, means = numpy.array([len(part) for part in parts]), numpy.array([part.mean() for part in parts])
+    squares = numpy.array([((part - mean) ** 2).sum() for part, mean in zip(parts, means)])
+
+    def of_resample(times):
+        weights = times * counts
+        mean = (weights * means).sum() / weights.sum()
+        # Steiner: the variance of each trial, and the distance of its mean.
+        about = (times * (squares + counts * (means - mean) ** 2)).sum()
+        return math.sqrt(about / max(weights.sum() - 1.0, 1.0))
+
+    value = of_resample(numpy.ones(len(parts)))
+    return estimate(value, len(parts), value, (value, value), resamples, lambda times: of_resample(numpy.array(times)))
+
+
+def estimate_of_spread(values):
+    """The standard deviation of one value for each trial, with the jackknife's error on its logarithm (Miller 1968);
+    `None` with fewer than five, or without variation."""
+    if len(values) < MIN_FOR_SPREAD:
+        return None
+    n, deviation = len(values), lambda values: float(numpy.std(values, ddof=1))
+    others = [deviation([*values[:place], *values[place + 1 :]]) for place in range(n)]
+    value = deviation(values)
+    if min(value, *others) <= 0.0:
+        return None
+    pseudo = [2 * n * math.log(value) - 2 * (n - 1) * math.log(other) for other in others]
+    return Estimate(value, n, True, True, deviation(pseudo) / math.sqrt(n) / 2, (0.0, 0.0))
 
 
 def ratio(one, other):

@@ -14,7 +14,7 @@ mod site;
 use std::time::{Duration, Instant};
 
 use latlab_host::lab::{Lab, available_bytes};
-use latlab_model::results::{Client, NodeMemory, NodeWorkload, WorkloadResult};
+use latlab_model::results::{Client, Figure, NodeMemory, NodeWorkload, WorkloadResult};
 use latlab_model::spec::{Measurement, Workload};
 
 use crate::clock::now_ns;
@@ -31,6 +31,14 @@ const LEAD: Duration = Duration::from_millis(100);
 const LEAD_PER_NODE: Duration = Duration::from_millis(10);
 /// A client tells of a server's end sooner than the server's agent.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The meaning of the values that a trial of this measurement has in each of `nodes` nodes; none without a program.
+pub fn figures(measurement: &Measurement, nodes: usize) -> Vec<Figure> {
+    let workload = measurement.workload.as_ref();
+    workload.map_or_else(Vec::new, |workload| {
+        programs::of(workload, measurement, nodes).figures()
+    })
+}
 
 /// Measures once. Fails when the program or the server of any node fails, does not end in time, says no figure, or did
 /// something else than it was asked for.
