@@ -51,7 +51,7 @@ export function drawTrend(trend: Trend, width: number): TrendDrawing {
     height: width > 760 ? 400 : 320,
     x: timeAxis(points.map(timeOf)),
     y: valueAxis(points, trend),
-    margin: { top: 58, left: 62, right: 16 },
+    margin: { top: 30, left: 62, right: 16 },
   });
   const placed: Placed[] = [];
   trend.series.forEach((series, index) => {
@@ -89,7 +89,11 @@ function valueAxis(points: TrendPoint[], { unit, quantity }: Trend): AxisSpec {
     type: 'log',
     domain: logDomain([...values, ...within], 0.08),
     title: quantity,
-    ticks: (domain, pixels) => logTicks(domain, pixels, label, true),
+    ticks: (domain, pixels) =>
+      // Over less than a decade, 1, 2 and 5 are too few.
+      domain[1] / domain[0] < 8
+        ? quantityTicks(domain, pixels, unit, 45)
+        : logTicks(domain, pixels, label, true),
   };
 }
 
@@ -164,44 +168,45 @@ function levels(placed: Placed[], { changes }: Series, y: (value: number) => num
   });
 }
 
-/** Rows of labels above the plot. */
-const ROWS = 3;
-const LABEL = 46;
+/** Room of a label, in pixels. */
+const LABEL = { width: 50, height: 13 };
+/** Pixels by which a mark stands out over the step that it marks. */
+const OVER = 12;
 
-function drawChanges({ box, top }: Frame, trend: Trend, placed: Placed[]): void {
-  const ends: number[] = Array.from({ length: ROWS }, () => -Infinity);
-  const marks = trend.series.flatMap((series) => {
+/** A mark at each step, as high as the step, with the ratio above it where there is room. */
+function drawChanges({ box, top, y }: Frame, trend: Trend, placed: Placed[]): void {
+  const labels: { x: number; y: number }[] = [];
+  for (const series of trend.series) {
     const own = placed.filter((one) => one.series === series);
-    return series.changes.flatMap((change) => {
+    for (const change of series.changes) {
       const [before, after] = [own[change.index - 1], own[change.index]];
-      return before && after
-        ? [{ change, series, x: (before.x + after.x) / 2, color: after.color }]
-        : [];
-    });
-  });
-  marks.sort((a, b) => a.x - b.x);
-  for (const { change, series, x, color } of marks) {
-    const row = ends.findIndex((end) => x - LABEL / 2 >= end);
-    const base = box.top - 5 - 13 * Math.max(0, row);
-    const g = s(
-      'g',
-      {
-        class: `change ${isWorse(change, trend) ? 'worse' : 'better'}`,
-        'data-machine': series.machine,
-        'data-index': change.index,
-        'data-ratio': change.ratio,
-        style: { '--c': color },
-      },
-      s('line', { x1: x, x2: x, y1: base + 2, y2: box.top + box.height }),
-    );
-    // Where there is no room, the table below has the ratio.
-    if (row >= 0) {
-      ends[row] = x + LABEL / 2;
-      const sign = change.ratio > 1 ? '▲' : '▼';
-      g.append(
-        s('text', { x, y: base, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`),
+      if (!before || !after) continue;
+      const x = (before.x + after.x) / 2;
+      const ends = [y(change.before), y(change.after)];
+      const y1 = Math.max(box.top + LABEL.height, Math.min(...ends) - OVER);
+      const y2 = Math.min(box.top + box.height, Math.max(...ends) + OVER);
+      const mark = s(
+        'g',
+        {
+          class: `change ${isWorse(change, trend) ? 'worse' : 'better'}`,
+          'data-machine': series.machine,
+          'data-index': change.index,
+          'data-ratio': change.ratio,
+        },
+        s('line', { x1: x, x2: x, y1, y2 }),
       );
+      const label = { x, y: y1 - 4 };
+      const isFree = labels.every(
+        (other) =>
+          Math.abs(other.x - label.x) > LABEL.width || Math.abs(other.y - label.y) > LABEL.height,
+      );
+      // Where there is no room, the table below has the ratio.
+      if (isFree) {
+        labels.push(label);
+        const sign = change.ratio > 1 ? '▲' : '▼';
+        mark.append(s('text', { ...label, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`));
+      }
+      top.append(mark);
     }
-    top.append(g);
   }
 }
