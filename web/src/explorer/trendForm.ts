@@ -50,9 +50,7 @@ export class TrendForm {
     this.study.value = route.study;
     const cells = choices?.cells ?? [];
     const quantities = cells.find(({ cell }) => cell === route.cell)?.quantities ?? [];
-    const options = cells.map(
-      ({ cell, runs }) => [cell, `${cell} (${count(runs)})`] as const,
-    );
+    const options = cells.map(({ cell, runs }) => [cell, `${cell} (${count(runs)})`] as const);
     fill(this.cell, options, route.cell);
     fill(
       this.quantity,
