@@ -19,13 +19,12 @@ export class Asking {
     this.busy.setAttribute('aria-busy', 'true');
     const current = (): boolean => this.controller === controller;
     question(controller.signal)
-      .then(
-        (answer) => current() && answered(answer),
-        (error: unknown) => {
-          if (!current() || isAborted(error)) return;
-          failed(error instanceof Failure ? error : new Failure(String(error), null, 0));
-        },
-      )
+      .then((answer) => current() && answered(answer))
+      // Also of an answer that cannot be drawn: the reader is told rather than left with nothing.
+      .catch((error: unknown) => {
+        if (!current() || isAborted(error)) return;
+        failed(error instanceof Failure ? error : new Failure(String(error), null, 0));
+      })
       .finally(() => {
         if (current()) this.busy.removeAttribute('aria-busy');
       });

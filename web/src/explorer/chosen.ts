@@ -1,4 +1,4 @@
-// The bar of chosen runs: stays in view while the list is searched and paged through.
+// The bar of chosen runs: stays in view while runs are searched, paged through and looked at.
 
 import { h } from '../dom';
 import { plural } from '../format';
@@ -9,16 +9,23 @@ import { compareFragment } from './route';
 export class ChosenBar {
   readonly element = h('div', { class: 'chosen', role: 'region', 'aria-label': 'Chosen runs' });
   private readonly said = h('p', { role: 'status' });
+  private isWanted = true;
 
   constructor(private readonly context: Context) {
     context.choice.subscribe(() => this.draw());
     this.draw();
   }
 
+  /** Shows the bar as long as there are chosen runs, or hides it. */
+  show(isWanted: boolean): void {
+    this.isWanted = isWanted;
+    this.draw();
+  }
+
   private draw(): void {
     const { choice } = this.context;
     const runs = [...choice.runs];
-    this.element.hidden = runs.length === 0;
+    this.element.hidden = runs.length === 0 || !this.isWanted;
     this.said.replaceChildren(h('strong', {}, `${runs.length} chosen`), ...this.advice(runs));
     const compare =
       runs.length < 2

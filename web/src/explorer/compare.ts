@@ -169,7 +169,7 @@ export class CompareView implements View<CompareRoute> {
       { scope: 'col', 'data-run': run.path, class: isBaseline ? 'baseline' : '' },
       h('span', { class: 'nth' }, index + 1, isBaseline ? ' baseline' : ''),
       h('span', { class: 'run-name' }, runLink(this.context, run), stateMark(run)),
-      h('small', {}, `${day(run.started)} ${clock(run.started)}`),
+      h('small', { class: 'whole' }, `${day(run.started)} ${clock(run.started)}`),
       h('small', { class: 'mono path', title: run.path }, run.path),
       differs('version') ? h('small', { class: 'clamped' }, `latlab ${run.version}`) : null,
       differs('machine') ? h('small', { class: 'clamped', title: run.machine }, run.machine) : null,
@@ -229,7 +229,7 @@ export class CompareView implements View<CompareRoute> {
       h(
         'th',
         { scope: 'row' },
-        h('span', { class: 'cell-name' }, row.cell),
+        h('span', { class: 'cell-name', title: row.cell }, row.cell),
         h(
           'small',
           {},

@@ -5,7 +5,6 @@ import { h } from '../dom';
 import { count, plural } from '../format';
 import { Failure, PAGE, type Answer } from './api';
 import { Asking } from './asking';
-import { ChosenBar } from './chosen';
 import type { Context, View } from './context';
 import type { RunList } from './documents';
 import { Facets } from './facets';
@@ -29,7 +28,6 @@ export class ListView implements View<ListRoute> {
   private readonly search: SearchBox;
   private readonly facets: Facets;
   private readonly table: RunTable;
-  private readonly bar: ChosenBar;
   private readonly status = h('p', { class: 'found', role: 'status' });
   private readonly progress = h('div', { class: 'indexing' });
   private readonly problem = h('div', {});
@@ -46,7 +44,6 @@ export class ListView implements View<ListRoute> {
       toggle: toggleTerm,
       clear: () => this.change({ query: '' }),
     });
-    this.bar = new ChosenBar(context);
     this.results = h('div', { class: 'results' }, this.table.element, this.pages);
     const share = shareButton(context, () => this.shown);
     this.element = h(
@@ -57,7 +54,6 @@ export class ListView implements View<ListRoute> {
       this.problem,
       h('div', { class: 'found-line' }, this.status, this.progress),
       this.results,
-      this.bar.element,
     );
     this.asking = new Asking(this.results);
   }

@@ -13,6 +13,7 @@ import { unfoldAll } from '../sections/fold';
 import { themeButton } from '../sections/theme';
 import { Api } from './api';
 import { Choice } from './choice';
+import { ChosenBar } from './chosen';
 import { CompareView } from './compare';
 import type { Context, View } from './context';
 import { ListView } from './list';
@@ -26,6 +27,7 @@ class Explorer {
   private readonly nav = h('nav', { 'aria-label': 'Views' });
   private readonly context: Context;
   private readonly views: { [V in Route['view']]: View<Extract<Route, { view: V }>> };
+  private readonly chosen: ChosenBar;
   private shown: Route['view'] | null = null;
   /** How far the list was scrolled when it was left. */
   private listScroll = 0;
@@ -47,7 +49,8 @@ class Explorer {
       trend: new TrendView(context),
       run: new RunView(context),
     };
-    page.replaceChildren(this.masthead(), this.place, this.footer());
+    this.chosen = new ChosenBar(context);
+    page.replaceChildren(this.masthead(), this.place, this.chosen.element, this.footer());
     window.addEventListener('hashchange', () => this.follow());
     window.addEventListener('beforeprint', () => unfoldAll(document));
     this.follow();
@@ -71,6 +74,7 @@ class Explorer {
       if (this.shown === 'list') this.listScroll = window.scrollY;
       this.place.replaceChildren(this.views[view].element);
       this.drawNav(view);
+      this.chosen.show(view !== 'compare');
     }
     const isFirst = this.shown === null;
     this.shown = view;

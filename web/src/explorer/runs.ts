@@ -150,8 +150,7 @@ export class RunTable {
         sort: 'study',
         class: 'study',
         content: (run) => [
-          runLink(context, run),
-          stateMark(run),
+          h('span', { class: 'run-name' }, runLink(context, run), stateMark(run)),
           h('small', { class: 'mono path', title: run.path }, run.path),
           run.problem ? h('small', { class: 'failed' }, run.problem) : null,
           run.description ? h('small', { class: 'about' }, run.description) : null,
@@ -182,7 +181,7 @@ export class RunTable {
         content: (run) => [count(run.cells), h('small', {}, `${count(run.trials)} trials`)],
       },
       { title: 'Faults', class: 'faults', content: (run) => faults(run) },
-      { title: 'Tags and note', class: 'remark-of', content: (run) => this.remark(run) },
+      { title: 'Tags and note', class: 'tags-of', content: (run) => this.remark(run) },
     ];
   }
 

@@ -13,7 +13,7 @@ import { runFragment, type TrendRoute } from './route';
 import { shareButton } from './share';
 import { TrendCursor } from './trendCursor';
 import { TrendForm } from './trendForm';
-import { drawTrend, isWorse } from './trendPlot';
+import { canBeDrawn, drawTrend, isWorse } from './trendPlot';
 
 export class TrendView implements View<TrendRoute> {
   readonly element: HTMLElement;
@@ -113,7 +113,9 @@ export class TrendView implements View<TrendRoute> {
     this.body.replaceChildren(
       h('p', { class: 'found', role: 'status' }, aside),
       linesKey(series.map(({ machine, points }) => `${machine} (${plural(points.length, 'run')})`)),
-      h('div', { class: 'trend-plot' }, this.canvas, this.cursor.element),
+      canBeDrawn(trend)
+        ? h('div', { class: 'trend-plot' }, this.canvas, this.cursor.element)
+        : h('p', { class: 'hint' }, 'No run says when it started, so nothing can be drawn.'),
       this.changeTable(trend),
       this.pointTable(trend, points),
     );
@@ -124,7 +126,7 @@ export class TrendView implements View<TrendRoute> {
   private resized(): void {
     const trend = this.answer?.data;
     const width = widthOf(this.canvas, 0);
-    if (!trend || width === 0 || width === this.width) return;
+    if (!trend || width === 0 || width === this.width || !canBeDrawn(trend)) return;
     this.width = width;
     const drawing = drawTrend(trend, width);
     this.canvas.replaceChildren(drawing.svg);

@@ -1,7 +1,7 @@
 // What a trend is of: study, cell, quantity, machine.
 
 import { h } from '../dom';
-import { plural } from '../format';
+import { count } from '../format';
 import type { Context } from './context';
 import type { Choices } from './documents';
 import type { TrendRoute } from './route';
@@ -50,9 +50,7 @@ export class TrendForm {
     this.study.value = route.study;
     const cells = choices?.cells ?? [];
     const quantities = cells.find(({ cell }) => cell === route.cell)?.quantities ?? [];
-    const options = cells.map(
-      ({ cell, runs }) => [cell, `${cell} (${plural(runs, 'run')})`] as const,
-    );
+    const options = cells.map(({ cell, runs }) => [cell, `${cell} (${count(runs)})`] as const);
     fill(this.cell, options, route.cell);
     fill(
       this.quantity,
@@ -60,7 +58,7 @@ export class TrendForm {
       route.quantity,
     );
     const machines = (choices?.machines ?? []).map(
-      ([machine, runs]) => [machine, `${machine} (${plural(runs, 'run')})`] as const,
+      ([machine, runs]) => [machine, `${machine} (${count(runs)})`] as const,
     );
     fill(this.machine, [['', 'all, each on its own'], ...machines], route.machine);
   }

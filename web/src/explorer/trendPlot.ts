@@ -49,11 +49,11 @@ export function drawTrend(trend: Trend, width: number): TrendDrawing {
     label: `${trend.quantity} of ${trend.cell} over time; the table below has the numbers`,
     width,
     height: width > 760 ? 400 : 320,
-    x: timeAxis(points.map(timeOf)),
+    x: timeAxis(points.map(timeOf).filter(Number.isFinite)),
     y: valueAxis(points, trend),
-    margin: { top: 58, left: 62, right: 16 },
+    margin: { top: 30, left: 62, right: 16 },
   });
-  const placed: Placed[] = [];
+  const all: Placed[] = [];
   trend.series.forEach((series, index) => {
     const own = series.points.map((point) => ({
       point,
@@ -62,12 +62,22 @@ export function drawTrend(trend: Trend, width: number): TrendDrawing {
       y: drawn.y(point.value),
       color: look(index).color,
     }));
-    placed.push(...own);
+    all.push(...own);
     drawn.marks.append(drawSeries(drawn, own, series, index));
   });
-  drawChanges(drawn, trend, placed);
-  placed.sort((a, b) => a.x - b.x);
+  drawChanges(drawn, trend, all);
+  const placed = all.filter(hasPlace).sort((a, b) => a.x - b.x);
   return { svg: drawn.svg, placed };
+}
+
+/** Whether anything of the trend can be drawn. */
+export function canBeDrawn(trend: Trend): boolean {
+  return trend.series.some(({ points }) => points.some((point) => Number.isFinite(timeOf(point))));
+}
+
+/** A run whose time cannot be read has no place. */
+function hasPlace({ x, y }: Placed): boolean {
+  return Number.isFinite(x) && Number.isFinite(y);
 }
 
 function valueAxis(points: TrendPoint[], { unit, quantity }: Trend): AxisSpec {
@@ -89,7 +99,11 @@ function valueAxis(points: TrendPoint[], { unit, quantity }: Trend): AxisSpec {
     type: 'log',
     domain: logDomain([...values, ...within], 0.08),
     title: quantity,
-    ticks: (domain, pixels) => logTicks(domain, pixels, label, true),
+    ticks: (domain, pixels) =>
+      // Over less than a decade, 1, 2 and 5 are too few.
+      domain[1] / domain[0] < 8
+        ? quantityTicks(domain, pixels, unit, 45)
+        : logTicks(domain, pixels, label, true),
   };
 }
 
@@ -124,8 +138,9 @@ function timeLabel(date: Date, step: number): string {
   return `${date.getUTCDate()} ${month}`;
 }
 
-function drawSeries({ y }: Frame, placed: Placed[], series: Series, index: number): SVGGElement {
+function drawSeries({ y }: Frame, all: Placed[], series: Series, index: number): SVGGElement {
   const { color, dash, marker } = look(index);
+  const placed = all.filter(hasPlace);
   const bars = placed.flatMap(({ point: { low, high }, x }) =>
     // On a logarithmic axis, 0 has no place.
     low !== null && high !== null && low > 0 ? `M${at(x)} ${at(y(low))}V${at(y(high))}` : [],
@@ -137,7 +152,7 @@ function drawSeries({ y }: Frame, placed: Placed[], series: Series, index: numbe
     { class: 'trend-line', 'data-machine': series.machine, style: { '--c': color } },
     s('path', { class: 'bars', d: bars.join('') }),
     s('path', { class: 'joined', d: line.join(''), 'stroke-dasharray': dash || null }),
-    levels(placed, series, y),
+    levels(all, series, y),
     placed.map(({ point, x, y }) =>
       s('path', {
         class: 'mark',
@@ -151,57 +166,61 @@ function drawSeries({ y }: Frame, placed: Placed[], series: Series, index: numbe
 }
 
 /** The centre of each segment, as a line over its length. */
-function levels(placed: Placed[], { changes }: Series, y: (value: number) => number): SVGElement[] {
+function levels(all: Placed[], { changes }: Series, y: (value: number) => number): SVGElement[] {
   return changes.flatMap((change, i) => {
     const from = changes[i - 1]?.index ?? 0;
-    const to = changes[i + 1]?.index ?? placed.length;
+    const to = changes[i + 1]?.index ?? all.length;
     const before = i === 0 ? [[from, change.index, change.before] as const] : [];
     return [...before, [change.index, to, change.after] as const].flatMap(([start, end, value]) => {
-      const [first, last] = [placed[start], placed[end - 1]];
+      const segment = all.slice(start, end).filter(hasPlace);
+      const [first, last] = [segment[0], segment.at(-1)];
       if (!first || !last) return [];
       return [s('line', { class: 'level', x1: first.x, x2: last.x, y1: y(value), y2: y(value) })];
     });
   });
 }
 
-/** Rows of labels above the plot. */
-const ROWS = 3;
-const LABEL = 46;
+/** Room of a label, in pixels. */
+const LABEL = { width: 50, height: 13 };
+/** Pixels by which a mark stands out over the step that it marks. */
+const OVER = 12;
 
-function drawChanges({ box, top }: Frame, trend: Trend, placed: Placed[]): void {
-  const ends: number[] = Array.from({ length: ROWS }, () => -Infinity);
-  const marks = trend.series.flatMap((series) => {
-    const own = placed.filter((one) => one.series === series);
-    return series.changes.flatMap((change) => {
+/** A mark at each step, as high as the step, with the ratio above it where there is room. */
+function drawChanges({ box, top, y }: Frame, trend: Trend, all: Placed[]): void {
+  const labels: { x: number; y: number }[] = [];
+  for (const series of trend.series) {
+    const own = all.filter((one) => one.series === series);
+    for (const change of series.changes) {
       const [before, after] = [own[change.index - 1], own[change.index]];
-      return before && after
-        ? [{ change, series, x: (before.x + after.x) / 2, color: after.color }]
-        : [];
-    });
-  });
-  marks.sort((a, b) => a.x - b.x);
-  for (const { change, series, x, color } of marks) {
-    const row = ends.findIndex((end) => x - LABEL / 2 >= end);
-    const base = box.top - 5 - 13 * Math.max(0, row);
-    const g = s(
-      'g',
-      {
-        class: `change ${isWorse(change, trend) ? 'worse' : 'better'}`,
-        'data-machine': series.machine,
-        'data-index': change.index,
-        'data-ratio': change.ratio,
-        style: { '--c': color },
-      },
-      s('line', { x1: x, x2: x, y1: base + 2, y2: box.top + box.height }),
-    );
-    // Where there is no room, the table below has the ratio.
-    if (row >= 0) {
-      ends[row] = x + LABEL / 2;
-      const sign = change.ratio > 1 ? '▲' : '▼';
-      g.append(
-        s('text', { x, y: base, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`),
+      if (!before || !after || !hasPlace(before) || !hasPlace(after)) continue;
+      const x = (before.x + after.x) / 2;
+      const ends = [y(change.before), y(change.after)];
+      const y1 = Math.max(box.top + LABEL.height, Math.min(...ends) - OVER);
+      const y2 = Math.min(box.top + box.height, Math.max(...ends) + OVER);
+      const mark = s(
+        'g',
+        {
+          class: `change ${isWorse(change, trend) ? 'worse' : 'better'}`,
+          'data-machine': series.machine,
+          'data-index': change.index,
+          'data-ratio': change.ratio,
+        },
+        s('line', { x1: x, x2: x, y1, y2 }),
       );
+      const label = { x, y: y1 - 4 };
+      const isFree = labels.every(
+        (other) =>
+          Math.abs(other.x - label.x) > LABEL.width || Math.abs(other.y - label.y) > LABEL.height,
+      );
+      // Where there is no room, the table below has the ratio.
+      if (isFree) {
+        labels.push(label);
+        const sign = change.ratio > 1 ? '▲' : '▼';
+        mark.append(
+          s('text', { ...label, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`),
+        );
+      }
+      top.append(mark);
     }
-    top.append(g);
   }
 }

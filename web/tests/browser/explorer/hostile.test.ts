@@ -70,6 +70,7 @@ const NOTES = ATTACKS.map((text) => ({ severity: 'serious' as const, text }));
 
 /** Nothing ran, nothing was built from text, and the page is not torn apart. */
 async function expectQuiet(page: Page): Promise<void> {
+  expect(await page.locator('.failure').count()).toBe(0);
   const found = await page.evaluate(() => ({
     hacked: 'hacked' in window,
     built: document.querySelectorAll('#page img, #page script, #page style, #page b, #page wbr')
@@ -92,7 +93,7 @@ const VIEWS: [name: string, fragment: string, shows: string][] = [
   ...ATTACKS.map((text): [string, string, string] => [
     `trend of ${text.slice(0, 20)}`,
     fragmentOf({ view: 'trend', study: text, cell: text, quantity: text, machine: '' }),
-    '.trend-line',
+    '.trend-line, .trend .hint',
   ]),
   ...PATHS.map((path): [string, string, string] => [
     `run ${path.slice(0, 20)}`,

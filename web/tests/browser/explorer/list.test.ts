@@ -64,11 +64,14 @@ describe('the search', () => {
     await page.fill('#search', 'study:qui');
     await page.waitForRequest((request) => request.url().includes('qui'));
     await page.fill('#search', 'study:tails');
-    await page.waitForSelector('tbody tr .study a:text("tails")');
+    await page.waitForFunction(() => location.hash === '#/?q=study%3Atails');
+    await settle(page);
+    expect(await textOf(page, 'tbody tr .study a')).toBe('tails');
     const asked = server.state.requests.filter((url) => url.includes('q=study'));
     expect(asked).toHaveLength(2);
     await page.waitForTimeout(1500);
-    expect(await textOf(page, 'tbody tr .study a')).toBe('tails');
+    const studies = await page.locator('.study a').allInnerTexts();
+    expect(new Set(studies)).toEqual(new Set(['tails']));
     expect(complaints).toEqual([]);
     await close();
   });
