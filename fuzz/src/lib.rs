@@ -41,6 +41,12 @@ pub const TARGETS: &[Target] = &[
         tokens: tokens::YAML_TOKENS,
     },
     Target {
+        name: "containerlab",
+        run: targets::containerlab,
+        seeds: seeds::topologies,
+        tokens: tokens::YAML_TOKENS,
+    },
+    Target {
         name: "profile",
         run: targets::profile,
         seeds: seeds::profiles,

@@ -93,6 +93,12 @@ pub fn studies() -> Vec<Vec<u8>> {
     yaml(true)
 }
 
+/// Topologies of containerlab, good and bad.
+pub fn topologies() -> Vec<Vec<u8>> {
+    let all = files(&["crates/model/tests/containerlab"], ".yaml");
+    all.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
 /// Profiles of tuning: the built-in ones, and one with every kind of value.
 pub fn profiles() -> Vec<Vec<u8>> {
     let all = "name: all\nextends: isolated\ncores: 2-3\nknobs:\n  thp: leave\n  irq-affinity: 0-1\n  \

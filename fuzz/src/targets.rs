@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use latlab_host::facts::texts;
 use latlab_host::images;
 use latlab_host::nodes::vm::bzimage;
+use latlab_model::containerlab::{self, Surroundings};
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::facts::Facts;
 use latlab_model::overlay::{Overlay, language};
@@ -120,6 +121,32 @@ pub fn lab(data: &[u8]) -> u64 {
         Err(errors) => check_mistakes(&errors, &text),
     });
     answer(machines.collect::<Vec<_>>())
+}
+
+/// A topology of containerlab: its lab is read as written, and exported again.
+pub fn containerlab(data: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(data);
+    let around = Surroundings {
+        variable: &|name| (name.len() > 2).then(|| name.to_lowercase()),
+        file: &|name| Ok(name.to_string()),
+        directory: "",
+        image: None,
+    };
+    let imported = match containerlab::import(&text, &around) {
+        Ok(imported) => imported,
+        Err(errors) => return check_mistakes(&errors, &text),
+    };
+    let written = imported.text("f");
+    let lab = Lab::parse(&written);
+    let lab = lab.unwrap_or_else(|errors| panic!("{}\n{written}", errors.render("lab")));
+    let exported = containerlab::export(&lab, Some("image"));
+    let exported = exported.unwrap_or_else(|errors| panic!("{}\n{written}", errors.render("lab")));
+    let remarks = imported.remarks.sorted();
+    let messages = remarks.iter().map(|remark| words(&remark.message));
+    answer((
+        messages.collect::<BTreeSet<_>>(),
+        exported.remarks.is_whole(),
+    ))
 }
 
 /// A profile of tuning, on a machine of four CPUs.

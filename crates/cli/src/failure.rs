@@ -21,6 +21,9 @@ pub const AT_FAULT: u8 = 2;
 /// A measurement failed or found a difference; input and machine are sound.
 pub const MEASURED_FAILED: u8 = 1;
 
+/// The result differs from what it was made of; the input is sound.
+pub const DIFFERS: u8 = 1;
+
 /// Interrupted by the user: a shell's code for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 

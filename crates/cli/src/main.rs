@@ -1,8 +1,8 @@
 //! The `latlab` command: one file per subcommand. It parses arguments and prints; the work is done in other crates.
 //!
-//! Exit codes: 0 success; 1 a failed measurement (a trial, a difference, a missing capability that was asked for);
-//! 2 the input or the machine is at fault; 130 interrupted. `exec` passes on its command's code, with 126 and 127
-//! for a command that cannot be run, as shells do.
+//! Exit codes: 0 success; 1 a failed measurement (a trial, a difference, a missing capability that was asked for), or a
+//! conversion that leaves nodes or links out; 2 the input or the machine is at fault; 130 interrupted. `exec` passes on
+//! its command's code, with 126 and 127 for a command that cannot be run, as shells do.
 
 #[macro_use]
 mod print;
@@ -12,12 +12,14 @@ mod campaign;
 mod clone;
 mod compare;
 mod completions;
+mod conversion;
 mod deploy;
 mod destroy;
 mod doctor;
 mod downloads;
 mod exec;
 mod explain;
+mod export;
 mod failure;
 mod files;
 mod format;
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Verb::Campaign(a) => campaign::run(a),
         Verb::Merge(a) => merge::run(a),
         Verb::Import(a) => import::run(a),
+        Verb::Export(a) => export::run(a),
         Verb::Report(a) => report::run(a),
         Verb::Explain(a) => explain::run(a),
         Verb::Compare(a) => compare::run(a),

@@ -9,6 +9,7 @@
 //! tested on a laptop: the host's facts are an argument, never read.
 
 pub mod boot;
+pub mod containerlab;
 pub mod diagnostic;
 pub mod facts;
 pub mod kinds;

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod compare;
+mod export;
 mod import;
 mod parts;
 mod serve;
@@ -18,7 +19,8 @@ use crate::format::Format;
 use crate::tune::args::Tune;
 pub use campaign::{Campaign, Status as CampaignStatus, Submit as CampaignSubmit};
 pub use compare::Compare;
-pub use import::{By as MatchBy, Import};
+pub use export::{Export, Tool};
+pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
 pub use parts::Merge;
 use parts::part_number;
 pub use serve::Serve;
@@ -87,8 +89,10 @@ pub enum Verb {
     Campaign(Campaign),
     /// Join the parts of a run, measured one by one or by several machines, into one run directory.
     Merge(Merge),
-    /// Make a run of two captures of the same packets, before and behind any device.
+    /// Make a run of two captures of the same packets, or a lab of a topology of containerlab.
     Import(Import),
+    /// Write a lab as a topology of containerlab.
+    Export(Export),
     /// Summarise a run directory: a table here, and report.html beside the data.
     Report(Report),
     /// Show what each of a run's slowest packets waited for, and what causes the tail.

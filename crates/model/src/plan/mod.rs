@@ -28,5 +28,5 @@ pub use link::*;
 pub use names::{Addresses, Names};
 pub use node::*;
 pub use place::Profiles;
-pub use planner::{blueprint, plan, plan_with};
+pub use planner::{addressed, blueprint, plan, plan_with};
 pub use run::{PartNumber, RunPlan, Visit, factors, plan_run, trials};

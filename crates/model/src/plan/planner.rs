@@ -2,6 +2,8 @@
 
 use super::blueprint::Blueprint;
 use super::document::Plan;
+use super::link::LinkPlan;
+use super::node::NodePlan;
 use super::place::{self, Profiles};
 use super::{address, check, resolve};
 use crate::diagnostic::Diagnostics;
@@ -25,6 +27,16 @@ pub fn blueprint(
     let mut errors = Diagnostics::default();
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     errors.into_result(blueprint)
+}
+
+/// Nodes and links of `lab` with all their addresses, which are the same on every machine; nothing is placed. Errors:
+/// addresses that clash or are used up.
+pub fn addressed(lab: &Lab) -> Result<(Vec<NodePlan>, Vec<LinkPlan>), Diagnostics> {
+    let mut errors = Diagnostics::default();
+    let facts = Facts::default();
+    let mut nodes = place::node_plans(lab, &Blueprint::default(), &facts, &Profile::builtin);
+    let links = address::assign(lab, &mut nodes, &mut errors);
+    errors.into_result((nodes, links))
 }
 
 /// Plans `lab` on a machine, with these tuning profiles.

@@ -27,6 +27,7 @@ mod vm_hardware;
 mod vm_net;
 pub(crate) mod workload;
 pub mod yaml;
+pub(crate) mod yaml_text;
 
 pub use crate::kinds::{
     Acceleration, Bind, CAPABILITIES, Cable, Carrier, Devices, Impairment, LinkKind, LostTicks,

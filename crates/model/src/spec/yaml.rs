@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_BYTES: usize = 2 << 20;
 /// Largest [`Yaml::weight`] of a tree, aliases expanded, so that they cannot explode. A node and its
 /// link weigh about ten.
-pub(super) const MAX_WEIGHT: usize = 250_000;
+pub(crate) const MAX_WEIGHT: usize = 250_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Yaml {
@@ -88,6 +88,27 @@ impl Yaml {
                 "see labs/ for examples",
             )
         })
+    }
+
+    /// A text that is no null.
+    pub(crate) fn text(at: Mark, text: impl Into<String>) -> Yaml {
+        let text = text.into();
+        let value = Value::Scalar { text, quoted: true };
+        Yaml { at, value }
+    }
+
+    /// A list that stands where its first item does.
+    pub(crate) fn list(items: Vec<Yaml>) -> Yaml {
+        let at = items.first().map_or(Mark::default(), |item| item.at);
+        let value = Value::Seq(items);
+        Yaml { at, value }
+    }
+
+    /// A mapping of names to values, each name at the place of its value.
+    pub(crate) fn map(at: Mark, entries: Vec<(&str, Yaml)>) -> Yaml {
+        let entry = |(key, value): (&str, Yaml)| (Yaml::text(value.at, key), value);
+        let value = Value::Map(entries.into_iter().map(entry).collect());
+        Yaml { at, value }
     }
 
     pub fn scalar(&self) -> Option<&str> {

@@ -1,4 +1,4 @@
-//! `latlab import`: two captures of the same packets as a run. Needs neither root nor the machine that captured.
+//! Two captures of the same packets as a run. Needs neither root nor the machine that captured.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use latlab_measure::run::claim;
 use latlab_samples::import::{self, ImportError, Imported, Source};
 
-use crate::args::{Import, MatchBy};
+use crate::args::{ImportCaptures, MatchBy};
 use crate::failure::{Failure, Hint, Outcome};
 use crate::report;
 
 const MAX_NAME: usize = 40;
 
-pub fn run(args: &Import) -> Outcome {
-    must_be_a_name(&args.name)?;
-    let pairs = args.captures.chunks(2).map(|pair| match pair {
+pub fn run(files: &[PathBuf], args: &ImportCaptures) -> Outcome {
+    let name = args.name.as_deref().unwrap_or("captures");
+    must_be_a_name(name)?;
+    let pairs = files.chunks(2).map(|pair| match pair {
         [before, after] => Ok([source(before), source(after)]),
         odd => Err(Failure::new(
             format!("{} is without a second capture", odd[0].display()),
@@ -24,16 +25,16 @@ pub fn run(args: &Import) -> Outcome {
     let pairs = pairs.collect::<Result<_, _>>()?;
     let imported = Imported::read(import::Import {
         pairs,
-        by: match args.by {
+        by: match args.by.unwrap_or_default() {
             MatchBy::Frame => import::By::Frame,
             MatchBy::Packet => import::By::Packet,
             MatchBy::Payload => import::By::Payload,
         },
-        name: args.name.clone(),
+        name: name.to_owned(),
     });
     let imported = imported.map_err(refused)?;
     let (id, dir) =
-        claim(&args.runs, &args.name).hint("name a directory that can be written with --runs")?;
+        claim(&args.runs, name).hint("name a directory that can be written with --runs")?;
     imported.write(&dir, id).map_err(|error| {
         // Nothing is lost: the captures are where they were.
         let _ = std::fs::remove_dir_all(dir.root());
@@ -42,7 +43,7 @@ pub fn run(args: &Import) -> Outcome {
     for line in imported.left_out() {
         eprintln!("latlab: left out: {line}");
     }
-    report::write_and_print(&dir, args.format)?;
+    report::write_and_print(&dir, args.format.unwrap_or_default())?;
     Ok(ExitCode::SUCCESS)
 }
 
