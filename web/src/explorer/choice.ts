@@ -2,7 +2,7 @@
 // in memory, over all pages of the list.
 
 /** As many as the server compares. */
-export const MOST = 20;
+export const MAX_RUNS = 20;
 
 export class Choice {
   private readonly chosen: string[] = [];
@@ -13,7 +13,7 @@ export class Choice {
   }
 
   get isFull(): boolean {
-    return this.chosen.length >= MOST;
+    return this.chosen.length >= MAX_RUNS;
   }
 
   has(run: string): boolean {

@@ -2,7 +2,7 @@
 
 import { h } from '../dom';
 import { plural } from '../format';
-import { MOST } from './choice';
+import { MAX_RUNS } from './choice';
 import type { Context } from './context';
 import { compareFragment } from './route';
 
@@ -41,7 +41,7 @@ export class ChosenBar {
 
   private advice([baseline, ...others]: string[]): (Node | string)[] {
     if (others.length === 0) return [': choose another to compare it with'];
-    const full = this.context.choice.isFull ? `; ${plural(MOST, 'run')} is the most` : '';
+    const full = this.context.choice.isFull ? `; ${plural(MAX_RUNS, 'run')} is the most` : '';
     return [', baseline ', h('span', { class: 'mono path' }, baseline ?? ''), full];
   }
 }

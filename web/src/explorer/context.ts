@@ -1,4 +1,4 @@
-// What every view is given, and what the page asks of a view.
+// The contract between the page and its views.
 
 import type { Api } from './api';
 import type { Choice } from './choice';

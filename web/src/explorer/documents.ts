@@ -18,7 +18,7 @@ export interface Run {
   finished: string | null;
   machine: string;
   kernel: string;
-  /** Of the latlab that made the run. */
+  /** The latlab that made the run. */
   version: string;
   acceleration: string;
   cells: number;
@@ -69,7 +69,7 @@ export interface RunDetail {
   notes: { severity: Severity; text: string }[];
 }
 
-/** What a reader may write about a run. */
+/** A note and tags, which a reader may write. */
 export interface Remark {
   note: string;
   tags: string[];
@@ -98,7 +98,7 @@ export interface ComparisonRow {
 
 export interface Comparison {
   runs: Run[];
-  /** What makes a run unlike the baseline, one list a run. */
+  /** Differences of a run's surroundings from the baseline's, one list a run. */
   warnings: string[][];
   rows: ComparisonRow[];
 }

@@ -1,4 +1,4 @@
-// The note and the tags of a run. What is being written survives a look at another view. When someone else
+// The note and the tags of a run. A draft survives a visit to another view. When someone else
 // wrote in between, both texts are shown and the reader decides.
 
 import { h } from '../dom';
@@ -8,7 +8,7 @@ import type { Remark, Run } from './documents';
 import { failureBox } from './parts';
 
 interface Draft {
-  /** What the writer saw, and the server compares with. */
+  /** The text that the writer saw, which the server compares with its own. */
   was: Remark;
   note: string;
   tags: string;

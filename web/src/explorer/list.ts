@@ -15,8 +15,8 @@ import { RunTable } from './runs';
 import { SearchBox } from './search';
 import { shareButton } from './share';
 
-/** Between two looks at an index that is still being built, in milliseconds. */
-const INDEXING_PAUSE = 700;
+/** Interval at which an index that is being built is asked for again, in milliseconds. */
+const INDEXING_INTERVAL = 700;
 
 export class ListView implements View<ListRoute> {
   readonly element: HTMLElement;
@@ -126,7 +126,7 @@ export class ListView implements View<ListRoute> {
       h('progress', { max: Math.max(1, of), value: done, 'aria-label': 'Indexing' }),
       `Reading new runs: ${count(done)} of ${count(of)}`,
     );
-    this.timer = window.setTimeout(() => this.ask(), INDEXING_PAUSE);
+    this.timer = window.setTimeout(() => this.ask(), INDEXING_INTERVAL);
   }
 
   private drawPages({ matched }: RunList): void {

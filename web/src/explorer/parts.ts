@@ -7,7 +7,7 @@ import type { Context } from './context';
 import type { Run } from './documents';
 import { runFragment } from './route';
 
-/** What went wrong and what to do about it. */
+/** A failure with its hint. */
 export function failureBox(failure: Failure): HTMLElement {
   return h(
     'div',
@@ -32,7 +32,7 @@ export function when(rfc3339: string): Child {
   return rfc3339 === '' ? null : [day(rfc3339), ' ', h('small', {}, clock(rfc3339))];
 }
 
-/** Of a run that is not complete; null for others. */
+/** The state of a run that is not complete; null for others. */
 export function stateMark({ state, reason }: Pick<Run, 'state' | 'reason'>): HTMLElement | null {
   if (state !== 'incomplete' && state !== 'running') return null;
   return h('span', { class: `state ${state}`, title: reason ?? undefined }, state);

@@ -113,7 +113,7 @@ export function fragmentOf(route: Route): string {
       break;
     case 'compare':
       path = '/compare';
-      for (const run of route.runs) add('run', run);
+      for (const run of route.runs) search.append('run', run);
       add('quantity', route.quantity);
       add('only', route.onlyDifferences ? 'differences' : '');
       add('sort', route.byChange ? 'change' : '');

@@ -265,7 +265,7 @@ const STUDY = 1;
 
 const keyOf = (route: ListRoute): string => `${route.page} ${sortText(route)} ${route.query}`;
 
-/** What takes away from a run's numbers. */
+/** Failed and overloaded trials, and serious notes. */
 function faults({ failed, overloaded, serious }: Run): Child {
   const parts: [number, string, string][] = [
     [failed, 'failed', 'failed'],

@@ -2,8 +2,8 @@
 
 import { h } from '../dom';
 
-/** After the last key, before a search is asked for, in milliseconds. */
-const PAUSE = 80;
+/** Time from the last key to the search, in milliseconds. */
+const DELAY = 80;
 
 const EXAMPLES: [query: string, meaning: string][] = [
   [
@@ -37,7 +37,7 @@ export class SearchBox {
   constructor(private readonly search: (query: string) => void) {
     this.input.addEventListener('input', () => {
       window.clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => this.search(this.input.value), PAUSE);
+      this.timer = window.setTimeout(() => this.search(this.input.value), DELAY);
     });
     this.element = h(
       'search',

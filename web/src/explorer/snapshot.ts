@@ -1,5 +1,5 @@
 // A view as a file: the page's own source with the answers in it that the view was drawn from. Such a page
-// shows that view and asks nobody.
+// shows that view and asks no server.
 
 export interface Snapshot {
   /** RFC 3339. */

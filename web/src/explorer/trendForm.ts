@@ -1,4 +1,4 @@
-// What a trend is of: study, cell, quantity, machine.
+// The choice of a trend: study, cell, quantity, machine.
 
 import { h } from '../dom';
 import { count } from '../format';

@@ -28,7 +28,7 @@ export class Session {
     this.files.remove();
   }
 
-  /** Opens a page from a file, which may ask nobody. */
+  /** Opens a page from a file, which may ask no server. */
   async open(
     html: string,
     options: BrowserContextOptions = {},

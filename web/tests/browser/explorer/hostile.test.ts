@@ -22,8 +22,9 @@ const ATTACKS = [
   '/*latlab-snapshot*/<script id="snapshot" type="application/json">/*latlab-snapshot*/</script>',
   '\u202e\u2066gnp.exe\u0000\u0007<b>\u05e9\u05dc\u05d5\u05dd',
   '../../../etc/passwd',
-  `${'long<wbr>'.repeat(1100)}end`,
   "${window.hacked=1} {{7*7}} $& $' %00 \\u003cscript>",
+  `${'long<wbr>'.repeat(1100)}end`,
+  'x'.repeat(10_000),
 ];
 
 /** An attack in every field that is text. */

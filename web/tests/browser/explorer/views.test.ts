@@ -262,7 +262,7 @@ describe('a shared file', () => {
     ['list', '#/?q=study:boot&sort=study', '.runs tbody'],
     ['compare', `${compareFragment(paths(SOME.slice(0, 5)))}&only=differences`, '.compared tbody'],
     ['trend', TREND, '.changes tbody'],
-  ])('shows the %s from a disk, and asks nobody', async (view, fragment, table) => {
+  ])('shows the %s from a disk, and asks no server', async (view, fragment, table) => {
     const { page, complaints, server, close } = await desk(session, RUNS, fragment);
     await page.waitForSelector(`${table} tr`);
     const { name, html } = await shared(page);
