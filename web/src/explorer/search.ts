@@ -3,7 +3,7 @@
 import { h } from '../dom';
 
 /** Time from the last key to the search, in milliseconds. */
-const DELAY = 80;
+const DELAY = 15;
 
 const EXAMPLES: [query: string, meaning: string][] = [
   [
