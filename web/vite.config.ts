@@ -9,25 +9,13 @@ import { Script } from 'node:vm';
 
 import { defineConfig, type Plugin } from 'vite';
 
-interface Page {
-  /** The element that is filled later; see the README. */
-  placeholder: string;
-  /** Whether the page shows text of others than who opened it, so that no other script may run. */
-  onlyOwnScript: boolean;
-}
-
-const PAGES: Record<string, Page> = {
-  report: {
-    placeholder: '<script id="summary" type="application/json">/*latlab-summary*/</script>',
-    onlyOwnScript: false,
-  },
-  explorer: {
-    placeholder: '<script id="snapshot" type="application/json">/*latlab-snapshot*/</script>',
-    onlyOwnScript: true,
-  },
+/** The elements that are filled later, by page; see the README. */
+const PLACEHOLDERS: Record<string, string> = {
+  report: '<script id="summary" type="application/json">/*latlab-summary*/</script>',
+  explorer: '<script id="snapshot" type="application/json">/*latlab-snapshot*/</script>',
 };
 
-function singleFile(name: string, { placeholder, onlyOwnScript }: Page): Plugin {
+function singleFile(name: string, placeholder: string): Plugin {
   return {
     name: 'latlab-single-file',
     enforce: 'post',
@@ -49,14 +37,13 @@ function singleFile(name: string, { placeholder, onlyOwnScript }: Page): Plugin 
       script = script.trim().replace(/<\//g, '<\\/');
       new Script(script);
       // Functions as replacements: `$&` in minified code must stay as it is.
-      let html = String(page.source)
+      const html = String(page.source)
         .replace(/\s*<script type="module"[^>]*src=[^>]*><\/script>/, '')
         .replace(/\s*<link rel="stylesheet"[^>]*>/, '')
         .replace('</head>', () => `<style>${style.trim()}</style>\n  </head>`)
         .replace('</body>', () => `<script>${script}</script>\n  </body>`);
-      if (onlyOwnScript) html = allowOnly(script, html);
       if (html.split(placeholder).length !== 2) throw new Error('the placeholder must occur once');
-      page.source = html;
+      page.source = allowOnly(script, html);
     },
   };
 }
@@ -70,10 +57,12 @@ function allowOnly(script: string, html: string): string {
 }
 
 export default defineConfig(({ mode }) => {
-  const page = PAGES[mode];
-  if (!page) throw new Error(`no page ${mode}: build with --mode ${Object.keys(PAGES).join('|')}`);
+  const placeholder = PLACEHOLDERS[mode];
+  if (!placeholder) {
+    throw new Error(`no page ${mode}: build with --mode ${Object.keys(PLACEHOLDERS).join('|')}`);
+  }
   return {
-    plugins: [singleFile(mode, page)],
+    plugins: [singleFile(mode, placeholder)],
     build: {
       target: 'es2020',
       outDir: 'dist',

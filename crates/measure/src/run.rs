@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{PartNumber, RunPlan, Visit, describe, factors};
+use latlab_model::plan::{PartNumber, RunPlan, Visit};
 use latlab_model::results::{
     Manifest, NodeStart, Part, RunState, Trace, Trial, TrialOutcome, WorkloadResult,
 };
@@ -144,27 +144,9 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, Error> {
         let (id, dir) = claim(runs, &study.name)?;
         let manifest = Manifest {
-            format: Manifest::FORMAT.into(),
-            id,
-            study: study.name.value.clone(),
-            description: study.description.clone(),
-            state: RunState::Running,
-            started: now(),
-            finished: None,
-            seed: study.seed,
-            replicates: study.replicates,
-            host: facts.brief.clone(),
             versions: versions(facts),
-            factors: factors(study),
-            measurements: study.measurements.iter().map(describe).collect(),
-            baseline: study.baseline.clone(),
-            against: study.against.clone(),
-            paper: study.paper.map(|paper| paper.word().to_owned()),
-            cells: plan.cells.clone(),
-            order: plan.order(),
             part: options.part.map(|part| part_of(plan, part)),
-            topologies: plan.topologies.clone(),
-            checksums: BTreeMap::new(),
+            ..plan.manifest(study, facts, id, now())
         };
         if let Err(error) = begin(&dir, text, &manifest) {
             // A directory without a manifest is no run, and is ours alone.

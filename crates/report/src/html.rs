@@ -7,8 +7,7 @@
 use latlab_model::results::Summary;
 use latlab_samples::{RunDir, RunDirError, write_atomically};
 
-/// The page without a summary.
-pub const PAGE: &str = include_str!("../../../web/dist/report.html");
+const PAGE: &str = include_str!("../../../web/dist/report.html");
 const PLACEHOLDER: &str = "/*latlab-summary*/";
 
 #[derive(Debug, thiserror::Error)]

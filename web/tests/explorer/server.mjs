@@ -1,5 +1,4 @@
-// A server that answers as `latlab serve` does, from runs in memory, so that the page's own tests need no
-// other program. The real server has an end-to-end test of its own.
+// A server that answers as `latlab serve` does, from runs in memory, so that the page's own tests need no other program.
 
 import { createServer } from 'node:http';
 import { readFileSync } from 'node:fs';

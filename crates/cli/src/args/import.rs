@@ -57,14 +57,11 @@ pub struct ImportCaptures {
 impl ImportCaptures {
     /// An option that was given.
     pub fn named(&self) -> Option<&'static str> {
-        let named = [
+        given(&[
             (self.by.is_some(), "--by"),
             (self.name.is_some(), "--name"),
             (self.format.is_some(), "--format"),
-        ];
-        named
-            .into_iter()
-            .find_map(|(is_given, option)| is_given.then_some(option))
+        ])
     }
 }
 
@@ -80,14 +77,16 @@ pub struct ImportTopology {
 impl ImportTopology {
     /// An option that was given.
     pub fn named(&self) -> Option<&'static str> {
-        let named = [
+        given(&[
             (self.image.is_some(), "--image"),
             (self.output.output.is_some(), "--output"),
-        ];
-        named
-            .into_iter()
-            .find_map(|(is_given, option)| is_given.then_some(option))
+        ])
     }
+}
+
+fn given(options: &[(bool, &'static str)]) -> Option<&'static str> {
+    let given = options.iter().find(|(is_given, _)| *is_given);
+    given.map(|(_, name)| *name)
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

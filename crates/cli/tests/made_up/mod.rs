@@ -5,24 +5,23 @@
 
 #![allow(dead_code)] // Each user of this file needs another part of it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use latlab_measure::workload::figures;
 use latlab_model::facts::Facts;
-use latlab_model::plan::{Plan, RunPlan, describe, factors, plan_run};
+use latlab_model::plan::{Plan, RunPlan, plan_run};
 use latlab_model::profile::Profile;
 use latlab_model::results::{
-    ActionKind, ActionRecord, CellPlan, Client, Copied, Counters, Floor, Manifest, NodeMemory,
-    NodeStart, NodeWorkload, RunState, StreamResult, Topology, TopologyNode, Trial, TrialOutcome,
-    WorkloadResult,
+    ActionKind, ActionRecord, Client, Copied, Counters, Floor, Manifest, NodeMemory, NodeStart,
+    NodeWorkload, RunState, StreamResult, Topology, TopologyNode, Trial, WorkloadResult,
 };
 use latlab_model::spec::{Action, LabSource, Measurement, Probe, Protocol, Study, Workload};
 use latlab_report::RunDir;
 use latlab_report::stats::Rng;
 use latlab_samples::{Sample, SampleWriter};
 
+const STARTED: &str = "2026-11-28T10:15:00Z";
 const MS: i64 = 1_000_000;
 /// Enough for the 99th percentile of each trial, and of a forwarder's for the 99.9th.
 const SAMPLES: u64 = 1_500;
@@ -66,7 +65,8 @@ impl Runs {
             for (number, cell, measurement) in &visit.trials {
                 let chance = Chance::new(&plan, *cell, *number, study.seed);
                 let measurement = &plan.measurements[*measurement];
-                let mut trial = blank(*number, &plan.cells[*cell], visit.replicate);
+                let id = &plan.cells[*cell].id;
+                let mut trial = Trial::new(*number, id, visit.replicate, STARTED);
                 // A deployment is told of once.
                 trial.starts = std::mem::take(&mut begin);
                 run.create_trial(*number).unwrap();
@@ -74,8 +74,13 @@ impl Runs {
                 run.write_trial(&trial).unwrap();
             }
         }
-        let mut manifest = manifest(&study, &plan, &facts);
-        manifest.checksums = run.checksums().unwrap();
+        let id = format!("{name}-20261128-101500");
+        let manifest = Manifest {
+            state: RunState::Complete,
+            finished: Some("2026-11-28T11:15:00Z".into()),
+            checksums: run.checksums().unwrap(),
+            ..plan.manifest(&study, &facts, id, STARTED.into())
+        };
         run.write_manifest(&manifest).unwrap();
         latlab_report::conclude(&run).unwrap();
         run
@@ -85,57 +90,6 @@ impl Runs {
 impl Drop for Runs {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn manifest(study: &Study, plan: &RunPlan, facts: &Facts) -> Manifest {
-    Manifest {
-        format: Manifest::FORMAT.into(),
-        id: format!("{}-20261128-101500", *study.name),
-        study: study.name.value.clone(),
-        description: study.description.clone(),
-        state: RunState::Complete,
-        started: "2026-11-28T10:15:00Z".into(),
-        finished: Some("2026-11-28T11:15:00Z".into()),
-        seed: study.seed,
-        replicates: study.replicates,
-        host: facts.brief.clone(),
-        versions: BTreeMap::new(),
-        factors: factors(study),
-        measurements: study.measurements.iter().map(describe).collect(),
-        baseline: study.baseline.clone(),
-        against: study.against.clone(),
-        paper: study.paper.map(|paper| paper.word().to_owned()),
-        cells: plan.cells.clone(),
-        order: plan.order(),
-        part: None,
-        topologies: plan.topologies.clone(),
-        checksums: BTreeMap::new(),
-    }
-}
-
-fn blank(number: u32, cell: &CellPlan, replicate: u32) -> Trial {
-    Trial {
-        trial: number,
-        cell: cell.id.clone(),
-        replicate,
-        started: "2026-11-28T10:15:00Z".into(),
-        outcome: TrialOutcome::Measured,
-        repeats: 0,
-        discarded: false,
-        counters: Counters::default(),
-        floor: None,
-        clock: None,
-        stream: None,
-        workload: None,
-        checks: Vec::new(),
-        intruders: Vec::new(),
-        nodes: Vec::new(),
-        samples: None,
-        stolen: None,
-        trace: None,
-        actions: Vec::new(),
-        starts: Vec::new(),
     }
 }
 

@@ -13,11 +13,11 @@ use latlab_report::{RunDir, html};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use super::page;
 use super::refusal::Refusal;
-use super::shared::Shared;
 use crate::entry::Run;
 use crate::index::{
-    self, Choices, Comparison, Found, MAX_RUNS, Order, Page, Progress, Trend, Wanted,
+    self, Choices, Comparison, Found, MAX_RUNS, Order, Page, Progress, Scanner, Trend, Wanted,
 };
 use crate::query;
 
@@ -31,43 +31,43 @@ type Fields<T> = Result<Query<T>, QueryRejection>;
 
 /// Runs `work` where it may block.
 async fn blocking<T: Send + 'static>(
-    shared: Arc<Shared>,
-    work: impl FnOnce(&Shared) -> Result<T, Refusal> + Send + 'static,
+    scanner: Arc<Scanner>,
+    work: impl FnOnce(&Scanner) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let done = tokio::task::spawn_blocking(move || work(&shared)).await;
+    let done = tokio::task::spawn_blocking(move || work(&scanner)).await;
     done.map_err(|error| Refusal::failed(&error))?
 }
 
-fn connection(shared: &Shared) -> Result<Connection, Refusal> {
-    Ok(shared.scanner.connection()?)
+fn connection(scanner: &Scanner) -> Result<Connection, Refusal> {
+    Ok(scanner.connection()?)
 }
 
 pub async fn nothing() -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, "nothing is here").hint("the explorer is at /")
 }
 
-pub async fn explorer(State(shared): State<Arc<Shared>>) -> Response {
-    shared.pages.explorer()
+pub async fn explorer() -> Response {
+    page::explorer()
 }
 
 /// The page of a run, drawn from its summary. The `report.html` in the directory is not served: it may have come from
 /// anywhere, and its script would be this server's own.
 pub async fn report(
-    State(shared): State<Arc<Shared>>,
+    State(scanner): State<Arc<Scanner>>,
     Path(path): Path<String>,
 ) -> Result<Response, Refusal> {
-    let page = blocking(Arc::clone(&shared), move |shared| {
-        let summary = directory(shared, &path)?.read_summary();
+    let page = blocking(scanner, move |scanner| {
+        let summary = directory(scanner, &path)?.read_summary();
         let summary = summary.map_err(|error| Refusal::failed(&error))?;
         html::render(&summary).map_err(|error| Refusal::failed(&error))
     });
-    Ok(shared.pages.report(page.await?))
+    Ok(page::html(page.await?))
 }
 
 /// A run directory that the index knows: no other path of the machine is opened.
-fn directory(shared: &Shared, path: &str) -> Result<RunDir, Refusal> {
-    index::run(&connection(shared)?, path)?.ok_or_else(|| Refusal::no_run(path))?;
-    let opened = RunDir::open(shared.scanner.root().join(path));
+fn directory(scanner: &Scanner, path: &str) -> Result<RunDir, Refusal> {
+    index::run(&connection(scanner)?, path)?.ok_or_else(|| Refusal::no_run(path))?;
+    let opened = RunDir::open(scanner.root().join(path));
     opened.map_err(|error| Refusal::failed(&error))
 }
 
@@ -90,7 +90,7 @@ pub struct Runs {
     problem: Option<String>,
 }
 
-pub async fn runs(State(shared): State<Arc<Shared>>, fields: Fields<Search>) -> Answer<Runs> {
+pub async fn runs(State(scanner): State<Arc<Scanner>>, fields: Fields<Search>) -> Answer<Runs> {
     let Query(Search {
         q,
         sort,
@@ -107,12 +107,12 @@ pub async fn runs(State(shared): State<Arc<Shared>>, fields: Fields<Search>) -> 
         return Err(Refusal::new(StatusCode::BAD_REQUEST, error).hint(hint));
     };
     let limit = limit.unwrap_or(100).min(MAX_PAGE);
-    let answer = blocking(shared, move |shared| {
-        let indexing = shared.scanner.refresh();
+    let answer = blocking(scanner, move |scanner| {
+        let indexing = scanner.refresh();
         Ok(Runs {
-            found: index::search(&connection(shared)?, &terms, order, Page { offset, limit })?,
+            found: index::search(&connection(scanner)?, &terms, order, Page { offset, limit })?,
             indexing,
-            problem: shared.scanner.failure(),
+            problem: scanner.failure(),
         })
     });
     Ok(Json(answer.await?))
@@ -170,13 +170,13 @@ pub struct Remark {
     text: String,
 }
 
-pub async fn run(State(shared): State<Arc<Shared>>, fields: Fields<One>) -> Answer<Details> {
+pub async fn run(State(scanner): State<Arc<Scanner>>, fields: Fields<One>) -> Answer<Details> {
     let Query(One { run: path }) = fields?;
-    let answer = blocking(shared, move |shared| {
-        let found = index::run(&connection(shared)?, &path)?;
+    let answer = blocking(scanner, move |scanner| {
+        let found = index::run(&connection(scanner)?, &path)?;
         let run = found.ok_or_else(|| Refusal::no_run(&path))?;
         // The index has all that there is of a run that goes on or cannot be read.
-        let summary = directory(shared, &path)
+        let summary = directory(scanner, &path)
             .ok()
             .and_then(|dir| dir.read_summary().ok());
         let Some(summary) = summary else {
@@ -220,15 +220,15 @@ struct Written {
 }
 
 pub async fn annotate(
-    State(shared): State<Arc<Shared>>,
+    State(scanner): State<Arc<Scanner>>,
     fields: Fields<One>,
     change: Result<Json<Change>, JsonRejection>,
 ) -> Answer<Run> {
     let Query(One { run: path }) = fields?;
     let Json(Change { to, was }) = change?;
     let annotation = valid(to)?;
-    let answer = blocking(shared, move |shared| {
-        let dir = directory(shared, &path)?;
+    let answer = blocking(scanner, move |scanner| {
+        let dir = directory(scanner, &path)?;
         let found = dir
             .read_annotation()
             .map_err(|error| Refusal::failed(&error))?;
@@ -243,8 +243,8 @@ pub async fn annotate(
         }
         dir.write_annotation(&annotation)
             .map_err(|error| Refusal::failed(&error))?;
-        shared.scanner.update(&path)?;
-        let run = index::run(&connection(shared)?, &path)?;
+        scanner.update(&path)?;
+        let run = index::run(&connection(scanner)?, &path)?;
         run.ok_or_else(|| Refusal::no_run(&path))
     });
     Ok(Json(answer.await?))
@@ -284,7 +284,7 @@ fn valid(written: Written) -> Result<Annotation, Refusal> {
 
 /// `run=A&run=B`, as many as there are.
 pub async fn compare(
-    State(shared): State<Arc<Shared>>,
+    State(scanner): State<Arc<Scanner>>,
     RawQuery(fields): RawQuery,
 ) -> Answer<Comparison> {
     let fields: Vec<(String, String)> = parse_fields(&fields.unwrap_or_default())?;
@@ -299,8 +299,8 @@ pub async fn compare(
             Refusal::new(StatusCode::BAD_REQUEST, error).hint(format!("choose 2 to {MAX_RUNS}"))
         );
     }
-    let answer = blocking(shared, move |shared| {
-        index::compare(&connection(shared)?, &runs)?.map_err(|path| Refusal::no_run(&path))
+    let answer = blocking(scanner, move |scanner| {
+        index::compare(&connection(scanner)?, &runs)?.map_err(|path| Refusal::no_run(&path))
     });
     Ok(Json(answer.await?))
 }
@@ -319,20 +319,20 @@ pub struct OfStudy {
 }
 
 pub async fn choices(
-    State(shared): State<Arc<Shared>>,
+    State(scanner): State<Arc<Scanner>>,
     fields: Fields<OfStudy>,
 ) -> Answer<Choices> {
     let Query(OfStudy { study }) = fields?;
-    let answer = blocking(shared, move |shared| {
-        Ok(index::choices(&connection(shared)?, &study)?)
+    let answer = blocking(scanner, move |scanner| {
+        Ok(index::choices(&connection(scanner)?, &study)?)
     });
     Ok(Json(answer.await?))
 }
 
-pub async fn trend(State(shared): State<Arc<Shared>>, fields: Fields<Wanted>) -> Answer<Trend> {
+pub async fn trend(State(scanner): State<Arc<Scanner>>, fields: Fields<Wanted>) -> Answer<Trend> {
     let Query(wanted) = fields?;
-    let answer = blocking(shared, move |shared| {
-        Ok(index::trend(&connection(shared)?, wanted)?)
+    let answer = blocking(scanner, move |scanner| {
+        Ok(index::trend(&connection(scanner)?, wanted)?)
     });
     Ok(Json(answer.await?))
 }

@@ -15,8 +15,6 @@ pub enum ServeError {
     },
     #[error("cannot draw a token: the kernel gives no random numbers")]
     Token(#[source] io::Error),
-    #[error("cannot serve: the page that is built in has {found} scripts instead of one")]
-    Page { found: usize },
     #[error(transparent)]
     Index(#[from] IndexError),
     #[error("cannot serve")]

@@ -5,7 +5,6 @@ mod error;
 mod guard;
 mod page;
 mod refusal;
-mod shared;
 mod token;
 
 use std::net::{SocketAddr, TcpListener};
@@ -21,8 +20,6 @@ use axum::routing::{get, put};
 use crate::index::{self, Scanner};
 pub use error::ServeError;
 use guard::Guard;
-use page::Pages;
-use shared::Shared;
 use token::Token;
 
 /// Interval at which the wish to stop is looked for.
@@ -43,7 +40,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     token: Token,
-    shared: Arc<Shared>,
+    scanner: Arc<Scanner>,
 }
 
 impl Server {
@@ -65,15 +62,13 @@ impl Server {
         let listener = TcpListener::bind(listen).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let pages = Pages::built_in()?;
         let index = index::file(&cache, &runs);
         drop(index::open(&index)?);
-        let scanner = Scanner::start(runs, index);
         Ok(Self {
             listener,
             address,
             token: Token::draw().map_err(ServeError::Token)?,
-            shared: Arc::new(Shared { scanner, pages }),
+            scanner: Scanner::start(runs, index),
         })
     }
 
@@ -83,7 +78,7 @@ impl Server {
     }
 
     pub fn runs(&self) -> &Path {
-        self.shared.scanner.root()
+        self.scanner.root()
     }
 
     /// Whether other machines reach it.
@@ -108,7 +103,7 @@ impl Server {
             .route("/api/choices", get(answers::choices))
             .route("/api/trend", get(answers::trend))
             .fallback(answers::nothing)
-            .with_state(self.shared)
+            .with_state(self.scanner)
             .layer(from_fn_with_state(guard, guard::check));
         let served = runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;

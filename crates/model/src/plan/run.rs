@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::describe::describe;
 use super::document::Plan;
 use super::link::{LinkPlan, Medium};
 use super::node::{NodeBody, NodePlan};
@@ -15,7 +16,7 @@ use super::workload::check_workload;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
 use crate::kinds::{Carrier, Runtime};
-use crate::results::{CellPlan, Environment, Factor, PlannedTrial, Topology};
+use crate::results::{CellPlan, Environment, Factor, Manifest, PlannedTrial, RunState, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
@@ -77,6 +78,33 @@ impl RunPlan {
 
     pub fn trials(&self) -> usize {
         trials(&self.visits)
+    }
+
+    /// The manifest of the whole run as it begins, without the versions of tools. `started` is RFC 3339.
+    pub fn manifest(&self, study: &Study, facts: &Facts, id: String, started: String) -> Manifest {
+        Manifest {
+            format: Manifest::FORMAT.into(),
+            id,
+            study: study.name.value.clone(),
+            description: study.description.clone(),
+            state: RunState::Running,
+            started,
+            finished: None,
+            seed: study.seed,
+            replicates: study.replicates,
+            host: facts.brief.clone(),
+            versions: BTreeMap::new(),
+            factors: factors(study),
+            measurements: study.measurements.iter().map(describe).collect(),
+            baseline: study.baseline.clone(),
+            against: study.against.clone(),
+            paper: study.paper.map(|paper| paper.word().to_owned()),
+            cells: self.cells.clone(),
+            order: self.order(),
+            part: None,
+            topologies: self.topologies.clone(),
+            checksums: BTreeMap::new(),
+        }
     }
 
     /// The visits of a part of the run, or all of them. Parts follow each other in the order of the run and are of the

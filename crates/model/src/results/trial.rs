@@ -144,6 +144,32 @@ impl ActionRecord {
 }
 
 impl Trial {
+    /// A measured trial of which nothing else is known yet.
+    pub fn new(trial: u32, cell: &str, replicate: u32, started: &str) -> Trial {
+        Trial {
+            trial,
+            cell: cell.to_owned(),
+            replicate,
+            started: started.to_owned(),
+            outcome: TrialOutcome::Measured,
+            repeats: 0,
+            discarded: false,
+            counters: Counters::default(),
+            floor: None,
+            clock: None,
+            stream: None,
+            workload: None,
+            checks: Vec::new(),
+            intruders: Vec::new(),
+            nodes: Vec::new(),
+            samples: None,
+            stolen: None,
+            trace: None,
+            actions: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+
     /// True when it was measured and every check passed.
     pub fn is_valid(&self) -> bool {
         self.outcome == TrialOutcome::Measured && self.checks.iter().all(|c| c.passed)

@@ -210,31 +210,15 @@ impl Plan {
         run.create_trial(planned.trial).unwrap();
         let (kind, link) = (cell.levels["kind"].as_str(), cell.levels["link"].as_str());
         let second = u64::from(planned.trial) * 2;
+        let started = format!("2026-11-07T09:{:02}:{:02}Z", 15 + second / 60, second % 60);
         let mut trial = Trial {
-            trial: planned.trial,
-            cell: cell.id.clone(),
-            replicate: planned.replicate,
-            started: format!("2026-11-07T09:{:02}:{:02}Z", 15 + second / 60, second % 60),
-            outcome: TrialOutcome::Measured,
-            repeats: 0,
-            discarded: false,
-            counters: Counters::default(),
-            floor: None,
-            clock: None,
-            stream: None,
-            workload: None,
-            intruders: Vec::new(),
             checks: vec![check("steal", 0.002 * rng.uniform())],
             nodes: vec![NodeRecord {
                 node: "client".into(),
                 role: "sender".into(),
                 values: [("cpu_user_ns".to_owned(), 1.5e8)].into(),
             }],
-            samples: None,
-            stolen: None,
-            trace: None,
-            actions: Vec::new(),
-            starts: Vec::new(),
+            ..Trial::new(planned.trial, &cell.id, planned.replicate, &started)
         };
         if cell.measurement == "stream-tcp" {
             trial.stream = Some(stream(kind, link, &mut rng));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use latlab_model::results::{
     CellPlan, Environment, HostBrief, Manifest, MeasurementInfo, PlannedTrial, RunState, Topology,
-    Trial, TrialOutcome,
+    Trial,
 };
 
 pub use error::ImportError;
@@ -85,26 +85,10 @@ impl Imported {
 
     fn trial(&self, number: u32, pair: &Pair, samples: String) -> Trial {
         Trial {
-            trial: number,
-            cell: MEASUREMENT.to_owned(),
-            replicate: number,
-            started: pair.span().0,
-            outcome: TrialOutcome::Measured,
-            repeats: 0,
-            discarded: false,
             counters: pair.matched.counters,
-            floor: None,
-            clock: None,
-            stream: None,
-            workload: None,
             checks: pair.checks(),
-            intruders: Vec::new(),
-            nodes: Vec::new(),
             samples: Some(samples),
-            stolen: None,
-            trace: None,
-            actions: Vec::new(),
-            starts: Vec::new(),
+            ..Trial::new(number, MEASUREMENT, number, &pair.span().0)
         }
     }
 
