@@ -2,27 +2,25 @@
 // one, with studies, machines, kernels, versions, dates and values of their own. Prints, asserts nothing: time is measured,
 // not tested.
 //
-// usage: npm run explorer-times -- LATLAB RUN [RUNS [ROUNDS]]
+// usage: npm run explorer-times -- LATLAB [RUNS [ROUNDS]]
 
-import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 
+import { base, slower, writeRun } from './explorer/directories.mjs';
+import { serveRuns } from './explorer/latlab.mjs';
 import { launch } from './report.mjs';
 
-const [latlab, base, runs = '10000', rounds = '11'] = process.argv.slice(2);
-if (base === undefined) {
-  console.error('usage: npm run explorer-times -- LATLAB RUN [RUNS [ROUNDS]]');
+const [latlab, runs = '10000', rounds = '11'] = process.argv.slice(2);
+if (latlab === undefined) {
+  console.error('usage: npm run explorer-times -- LATLAB [RUNS [ROUNDS]]');
   process.exit(2);
 }
 const STUDIES = ['quick', 'forwarder', 'tuning', 'boot', 'paths', 'carriers', 'load', 'isolation'];
 const MACHINES = ['AMD EPYC 9B45', 'Intel Xeon 8488C', 'AMD EPYC 7B13'];
 const WORDS = ['forwarder', 'epyc', 'kind=vm', 'quick', '6.3', 'boot 6.2', 'study:load'];
 const MAX_COMPARED = 20;
-/** One point of a curve is kept among this number: the explorer draws none. */
-const THINNING = 20;
 
 const folder = mkdtempSync(join(tmpdir(), 'latlab-explorer-'));
 try {
@@ -34,66 +32,33 @@ try {
 
 /** Run directories that differ as those of a year do. */
 function makeRuns(directory, count) {
-  const read = (name) => JSON.parse(readFileSync(join(base, name), 'utf8'));
-  const [manifest, summary] = [read('manifest.json'), thinned(read('summary.json'))];
+  const summary = base();
   const begin = Date.UTC(2025, 10, 1);
   for (let number = 0; number < count; number++) {
     const started = new Date(begin + number * 50 * 60_000).toISOString();
     const study = STUDIES[number % STUDIES.length];
     const id = `${study}-${started.slice(0, 16).replace(':', '')}`;
     const host = {
-      ...manifest.host,
+      ...summary.host,
       cpu: MACHINES[Math.floor(number / 7) % MACHINES.length],
       kernel: `6.${Math.floor(number / 900)}.${number % 9}`,
     };
-    const versions = { ...manifest.versions, latlab: `0.1.${Math.floor(number / 400)}` };
-    const own = { id, study, started, host, versions };
-    mkdirSync(join(directory, id), { recursive: true });
-    const write = (name, document) =>
-      writeFileSync(join(directory, id, name), JSON.stringify({ ...document, ...own }));
+    const versions = { ...summary.versions, latlab: `0.1.${Math.floor(number / 400)}` };
     // Two in a hundred up and down, and slower by a fifth in the last third.
     const noise = 1 + 0.02 * Math.sin(number * 12.9898);
-    write('manifest.json', manifest);
-    write('summary.json', scaled(summary, noise * (number > (count * 2) / 3 ? 1.2 : 1)));
+    const factor = noise * (number > (count * 2) / 3 ? 1.2 : 1);
+    const own = { id, study, started, host, versions };
+    writeRun(join(directory, id), { ...slower(summary, factor), ...own });
   }
-}
-
-function thinned(summary) {
-  for (const { latency } of summary.cells) {
-    if (!latency) continue;
-    for (const curve of ['curve', 'cdf']) {
-      latency[curve] = latency[curve].filter((_, i) => i % THINNING === 0);
-    }
-  }
-  for (const trial of summary.trials) trial.series = [];
-  return summary;
-}
-
-/** The same run, slower. */
-function scaled(summary, factor) {
-  const copy = structuredClone(summary);
-  for (const { latency } of copy.cells) {
-    for (const quantile of latency?.quantiles ?? []) {
-      if (quantile.value_ns) quantile.value_ns *= factor;
-    }
-  }
-  for (const { spread_ns } of copy.trials) if (spread_ns) spread_ns.median *= factor;
-  return copy;
 }
 
 async function measure(directory) {
   const begin = performance.now();
-  const server = spawn(latlab, ['serve', directory, '--listen', '127.0.0.1:0'], {
-    env: { ...process.env, LATLAB_CACHE_DIR: join(folder, 'cache') },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const ended = new Promise((done) => server.on('exit', done));
+  const server = await serveRuns(latlab, directory, folder);
   try {
-    const lines = createInterface({ input: server.stdout });
-    const { value: url } = await lines[Symbol.asyncIterator]().next();
     const browser = await launch();
     const page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-    await page.goto(url);
+    await page.goto(server.url);
     while (!(await page.evaluate(hasReadAll, Number(runs)))) await page.waitForTimeout(200);
     const seconds = (performance.now() - begin) / 1000;
     console.log(`first reading of ${runs} runs: ${seconds.toFixed(1)} s`);
@@ -105,8 +70,7 @@ async function measure(directory) {
     }
     await browser.close();
   } finally {
-    server.kill('SIGINT');
-    await ended;
+    await server.stop();
   }
 }
 

@@ -6,7 +6,7 @@ import { encoded, sortText, type ListRoute, type TrendRoute } from './route';
 import type { Snapshot } from './snapshot';
 
 /** Runs on one page of the list. */
-export const PAGE = 100;
+export const PAGE = 50;
 
 /** A question that was not answered. */
 export class Failure extends Error {

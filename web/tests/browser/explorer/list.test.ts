@@ -14,17 +14,17 @@ const RUNS = madeUpRuns(10_000);
 const LATEST = RUNS[RUNS.length - 1]?.path ?? '';
 
 describe('pages', () => {
-  it('have a hundred runs each, the latest first', async () => {
+  it('have fifty runs each, the latest first', async () => {
     const { page, complaints, close } = await desk(session, RUNS);
-    expect(await page.locator('tbody tr').count()).toBe(100);
+    expect(await page.locator('tbody tr').count()).toBe(50);
     expect(await page.getAttribute('tbody tr', 'data-run')).toBe(LATEST);
-    expect(await textOf(page, '.found')).toBe('10 000 runs, 1 to 100 shown');
+    expect(await textOf(page, '.found')).toBe('10 000 runs, 1 to 50 shown');
     await page.click('[data-page="2"]');
-    await page.waitForSelector('text=Page 2 of 100');
+    await page.waitForSelector('text=Page 2 of 200');
     expect(await page.evaluate(() => location.hash)).toBe('#/?page=2');
-    expect(await page.getAttribute('tbody tr', 'data-run')).toBe(RUNS.at(-101)?.path);
+    expect(await page.getAttribute('tbody tr', 'data-run')).toBe(RUNS.at(-51)?.path);
     await page.goBack();
-    await page.waitForSelector('text=Page 1 of 100');
+    await page.waitForSelector('text=Page 1 of 200');
     expect(complaints).toEqual([]);
     await close();
   });
@@ -101,7 +101,7 @@ describe('the search', () => {
     await page.waitForSelector('.failure');
     expect(await textOf(page, '.failure')).toContain('`colour:` is no field');
     expect(await textOf(page, '.failure')).toContain('fields are study');
-    expect(await page.locator('tbody tr').count()).toBe(100);
+    expect(await page.locator('tbody tr').count()).toBe(50);
     await page.fill('#search', 'study:quick');
     await page.waitForSelector('.failure', { state: 'detached' });
     expect(unexpected(complaints)).toEqual([]);
@@ -159,7 +159,7 @@ it('runs are chosen over pages, twenty at most, and compared', async () => {
   const { page, complaints, close } = await desk(session, RUNS);
   for (let i = 0; i < 12; i++) await page.locator('[data-choose]').nth(i).check();
   await page.click('[data-page="2"]');
-  await page.waitForSelector('text=Page 2 of 100');
+  await page.waitForSelector('text=Page 2 of 200');
   for (let i = 0; i < 8; i++) await page.locator('[data-choose]').nth(i).check();
   expect(await textOf(page, '.chosen')).toContain('20 chosen');
   expect(await page.locator('[data-choose]').nth(8).isDisabled()).toBe(true);

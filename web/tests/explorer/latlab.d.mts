@@ -1,0 +1,5 @@
+export function serveRuns(
+  latlab: string,
+  runs: string,
+  folder: string,
+): Promise<{ url: string; stop(): Promise<void> }>;
