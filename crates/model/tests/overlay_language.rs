@@ -16,6 +16,7 @@ add interface c0 network lan veth veth0 mac 02:00:00:00:00:01,02:00:00:00:00:02
 add link b vxlan 10.0.0.2 networks quiet,lan
 add link c udp [fd00::2]:7000 local [fd00::1]:7000
 add link j udp 10.0.0.9 networks lan
+add link n udp 10.0.0.9:20001 local 10.0.0.1:20001 netns /run/netns/host
 add link d sealed 10.0.0.3 key /etc/overlay.key peer 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff
 add link e connect 10.0.0.4:5000 certificate a.pem certificate-key a.key authority ca.pem
 add link f listen 0.0.0.0:5000 peer 10.0.0.5

@@ -294,16 +294,19 @@ pub(super) fn missing<'a, T>(
 impl InterfaceKind {
     /// The part that only one interface can have, in words.
     fn claims(&self) -> String {
-        let within = |netns: &Option<PathBuf>| match netns {
-            None => String::new(),
-            Some(path) => format!(" in {}", path.display()),
-        };
         match self {
             InterfaceKind::VhostUser { socket, .. } => format!("the socket {}", socket.display()),
             InterfaceKind::Tap { device, netns, .. } | InterfaceKind::Veth { device, netns } => {
                 format!("the device {device}{}", within(netns))
             }
         }
+    }
+}
+
+fn within(netns: &Option<PathBuf>) -> String {
+    match netns {
+        None => String::new(),
+        Some(path) => format!(" in {}", path.display()),
     }
 }
 
@@ -315,16 +318,27 @@ impl LinkKind {
     /// The part that tells a link from every other, in words.
     fn claims(&self) -> String {
         match self {
-            LinkKind::Vxlan { remote, local } => format!("VXLAN {}to {remote}", from(*local)),
-            LinkKind::Udp { remote, local } | LinkKind::Sealed { remote, local, .. } => {
-                format!("UDP {}to {remote}", from(*local))
+            LinkKind::Vxlan {
+                remote,
+                local,
+                netns,
+            } => format!("VXLAN {}to {remote}{}", from(*local), within(netns)),
+            LinkKind::Udp {
+                remote,
+                local,
+                netns,
             }
+            | LinkKind::Sealed {
+                remote,
+                local,
+                netns,
+                ..
+            } => format!("UDP {}to {remote}{}", from(*local), within(netns)),
             LinkKind::Connect { remote, .. } => format!("TCP to {remote}"),
             LinkKind::Listen { local, .. } => format!("TCP at {local}"),
-            LinkKind::Direct { device, netns, .. } => match netns {
-                None => format!("the device {device}"),
-                Some(path) => format!("the device {device} in {}", path.display()),
-            },
+            LinkKind::Direct { device, netns, .. } => {
+                format!("the device {device}{}", within(netns))
+            }
         }
     }
 }

@@ -155,16 +155,20 @@ pub enum LinkKind {
         remote: SocketAddr,
         /// This one; none: the source address of the route to the other, and the form's own port.
         local: Option<SocketAddr>,
+        /// The network namespace of its sockets; none: the daemon's. In another, no frame takes the path in the kernel.
+        netns: Option<PathBuf>,
     },
     /// UDP in this daemon's own format: large frames stay whole, checksums stay uncomputed.
     Udp {
         remote: SocketAddr,
         local: Option<SocketAddr>,
+        netns: Option<PathBuf>,
     },
     /// As `udp`, encrypted and authenticated.
     Sealed {
         remote: SocketAddr,
         local: Option<SocketAddr>,
+        netns: Option<PathBuf>,
         /// File with this host's private key.
         key: PathBuf,
         /// The other host's public key, in hexadecimal.

@@ -187,12 +187,22 @@ fn udp(
     let local = options.get("local", wanted, |text| {
         address(text).filter(|local| local.is_ipv4() == remote.is_ipv4())
     })?;
+    let netns = options.get("netns", "a file", file)?;
     Ok(match kind {
-        "vxlan" => LinkKind::Vxlan { remote, local },
-        "udp" => LinkKind::Udp { remote, local },
+        "vxlan" => LinkKind::Vxlan {
+            remote,
+            local,
+            netns,
+        },
+        "udp" => LinkKind::Udp {
+            remote,
+            local,
+            netns,
+        },
         _ => LinkKind::Sealed {
             remote,
             local,
+            netns,
             key: options.need("key", "the file with this host's private key", file)?,
             peer: options.need(
                 "peer",

@@ -111,20 +111,32 @@ impl Display for Link {
 impl Display for LinkKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            LinkKind::Vxlan { remote, local } => write!(f, "vxlan {remote}{}", at(*local)),
-            LinkKind::Udp { remote, local } => write!(f, "udp {remote}{}", at(*local)),
+            LinkKind::Vxlan {
+                remote,
+                local,
+                netns,
+            } => {
+                let within = within(netns.as_deref());
+                write!(f, "vxlan {remote}{}{within}", at(*local))
+            }
+            LinkKind::Udp {
+                remote,
+                local,
+                netns,
+            } => {
+                let within = within(netns.as_deref());
+                write!(f, "udp {remote}{}{within}", at(*local))
+            }
             LinkKind::Sealed {
                 remote,
                 local,
+                netns,
                 key,
                 peer,
             } => {
-                write!(
-                    f,
-                    "sealed {remote}{} key {} peer {peer}",
-                    at(*local),
-                    path(key)
-                )
+                let (at, within) = (at(*local), within(netns.as_deref()));
+                let key = path(key);
+                write!(f, "sealed {remote}{at}{within} key {key} peer {peer}")
             }
             LinkKind::Connect { remote, tls } => {
                 write!(f, "connect {remote}{}", certificates(tls.as_ref()))

@@ -12,7 +12,7 @@
 
 pub mod direct;
 pub mod fuzz;
-mod netns;
+pub(crate) mod netns;
 mod sys;
 pub mod tcp;
 pub mod udp;

@@ -181,10 +181,12 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
             Carrier::Udp => LinkKind::Udp {
                 remote: at(address, UDP_PORT),
                 local: Some(at(own, UDP_PORT)),
+                netns: None,
             },
             _ => LinkKind::Vxlan {
                 remote: at(address, VXLAN_PORT),
                 local: Some(at(own, VXLAN_PORT)),
+                netns: None,
             },
         };
         // The other host gets nothing that is added here later.

@@ -45,7 +45,7 @@ impl PortHandle {
                     ..
                 }),
             ) => match self {
-                PortHandle::Tunnel(key) => key.local_v4().map(|local| Attachment::Tunnel {
+                PortHandle::Tunnel(key) => key.in_kernel().map(|local| Attachment::Tunnel {
                     remote: *remote,
                     local,
                 }),

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::daemon) struct TunnelKey {
     pub(super) local: SocketAddr,
+    /// The network namespace of its sockets; none: the daemon's.
+    pub(super) netns: Option<PathBuf>,
     pub(super) form: FormKey,
 }
 
@@ -18,11 +20,11 @@ pub(super) enum FormKey {
 }
 
 impl TunnelKey {
-    /// The endpoint's address, if it is IPv4.
-    pub fn local_v4(&self) -> Option<SocketAddrV4> {
-        match self.local {
-            SocketAddr::V4(local) => Some(local),
-            SocketAddr::V6(_) => None,
+    /// The endpoint's address, if the path in the kernel can serve it: IPv4, in the daemon's namespace.
+    pub fn in_kernel(&self) -> Option<SocketAddrV4> {
+        match (self.local, &self.netns) {
+            (SocketAddr::V4(local), None) => Some(local),
+            _ => None,
         }
     }
 }

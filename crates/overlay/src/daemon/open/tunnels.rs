@@ -15,6 +15,7 @@ use super::port::{OpenPort, PortHandle, boxed};
 use super::tunnel_key::{FormKey, TunnelKey};
 use crate::daemon::source_address::source_address;
 use crate::endpoints::{Counters, DropReason, PortId};
+use crate::links::netns;
 use crate::links::udp::{Endpoint, Form, UdpLinkConfig, sealed};
 
 struct Tunnel {
@@ -69,14 +70,16 @@ impl Tunnels {
                 let form = form_of(&key.form)?;
                 let strangers = Arc::clone(&self.strangers);
                 let endpoint = Endpoint::new(form, key.local, self.origin, strangers);
-                for _ in 0..context.dispatchers {
-                    receivers.push(endpoint.receiver()?);
-                }
+                receivers = netns::inside(key.netns.as_deref(), || {
+                    let each = (0..context.dispatchers).map(|_| endpoint.receiver());
+                    each.collect::<io::Result<Vec<_>>>()
+                })??;
                 endpoint
             }
         };
         endpoint.add(config)?;
-        let sender = endpoint.transmitter(context.id).inspect_err(|_| {
+        let sender = netns::inside(key.netns.as_deref(), || endpoint.transmitter(context.id));
+        let sender = sender.and_then(|sender| sender).inspect_err(|_| {
             endpoint.remove(context.id);
         })?;
         let tunnel = self
@@ -128,20 +131,39 @@ impl Tunnels {
 
 /// The other host of a link over UDP, and its tunnel endpoint here.
 fn ends(kind: &LinkKind) -> io::Result<(SocketAddr, TunnelKey)> {
-    let (remote, local, form, port) = match kind {
-        LinkKind::Vxlan { remote, local } => (remote, local, FormKey::Vxlan, VXLAN_PORT),
-        LinkKind::Udp { remote, local } => (remote, local, FormKey::Private, UDP_PORT),
+    let (remote, local, netns, form, port) = match kind {
+        LinkKind::Vxlan {
+            remote,
+            local,
+            netns,
+        } => (remote, local, netns, FormKey::Vxlan, VXLAN_PORT),
+        LinkKind::Udp {
+            remote,
+            local,
+            netns,
+        } => (remote, local, netns, FormKey::Private, UDP_PORT),
         LinkKind::Sealed {
-            remote, local, key, ..
-        } => (remote, local, FormKey::Sealed(key.clone()), UDP_PORT),
+            remote,
+            local,
+            netns,
+            key,
+            ..
+        } => {
+            let form = FormKey::Sealed(key.clone());
+            (remote, local, netns, form, UDP_PORT)
+        }
         _ => return Err(io::Error::other("not a link over UDP")),
     };
     let local = match local {
         Some(local) => *local,
         // Only the address towards the peer, so that hosts of other networks cannot reach it.
-        None => SocketAddr::new(source_address(*remote)?, port),
+        None => {
+            let address = netns::inside(netns.as_deref(), || source_address(*remote))??;
+            SocketAddr::new(address, port)
+        }
     };
-    Ok((*remote, TunnelKey { local, form }))
+    let netns = netns.clone();
+    Ok((*remote, TunnelKey { local, netns, form }))
 }
 
 fn form_of(key: &FormKey) -> io::Result<Form> {
