@@ -7,11 +7,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
+use latlab_model::plan::Plan;
 
 use crate::args::Deploy;
 use crate::failure::{INTERRUPTED, Outcome, explain, need_root};
-use crate::files::{self, Machine, Source};
-use crate::{inspect, signals};
+use crate::files::{self, Machine, Source, Unusable};
+use crate::{hosts, inspect, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
     let source = Source::read(&args.lab)?;
@@ -20,7 +21,14 @@ pub fn run(args: &Deploy) -> Outcome {
         // Before planning, because without root many of the machine's capabilities seem missing.
         need_root("deploy", "it creates network namespaces, links and cgroups")?;
     }
-    let plan = match files::plan_lab(&source, Machine::Here, !args.no_isolation) {
+    if args.host.is_none() {
+        match files::read_lab(&source, !args.no_isolation) {
+            Ok(lab) if !lab.hosts.is_empty() => return hosts::deploy::run(args, &source, &lab),
+            Ok(_) => {}
+            Err(unusable) => return unusable.outcome(),
+        }
+    }
+    let plan = match plan(args, &source) {
         Ok(plan) => plan,
         Err(unusable) => return unusable.outcome(),
     };
@@ -60,6 +68,15 @@ pub fn run(args: &Deploy) -> Outcome {
     })?;
     inspect::print(&lab.rows(), args.format)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Plans the whole lab, or this machine's part of it.
+fn plan(args: &Deploy, source: &Source) -> Result<Plan, Unusable> {
+    let isolation = !args.no_isolation;
+    match &args.host {
+        Some(host) => files::plan_part(source, host, isolation),
+        None => files::plan_lab(source, Machine::Here, isolation),
+    }
 }
 
 fn spinner(nodes: usize) -> ProgressBar {

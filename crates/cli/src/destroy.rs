@@ -8,6 +8,7 @@ use latlab_host::lab;
 
 use crate::args::Destroy;
 use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::hosts::{self, record::Record};
 
 pub fn run(args: &Destroy) -> Outcome {
     need_root(
@@ -16,7 +17,13 @@ pub fn run(args: &Destroy) -> Outcome {
     )?;
     let dirs = Dirs::from_env();
     let names = if args.all {
-        lab::list(&dirs).map_err(explain)?
+        let mut names = lab::list(&dirs).map_err(explain)?;
+        if !args.here {
+            names.extend(Record::list(&dirs)?);
+        }
+        names.sort();
+        names.dedup();
+        names
     } else {
         args.labs.clone()
     };
@@ -31,6 +38,18 @@ pub fn run(args: &Destroy) -> Outcome {
     // A failure of one lab must not prevent the removal of the others.
     let mut failures = Vec::new();
     for name in &names {
+        let record = if args.here {
+            None
+        } else {
+            Record::read(&dirs, name)?
+        };
+        if let Some(record) = record {
+            match hosts::destroy::run(&dirs, record) {
+                Ok(()) => println!("removed lab `{name}` from its hosts"),
+                Err(failure) => failures.push(failure),
+            }
+            continue;
+        }
         match lab::destroy(&dirs, name) {
             Ok(Some(removed)) => {
                 for warning in &removed.warnings {

@@ -9,7 +9,7 @@ use latlab_host::facts::{self, ReadOptions};
 use latlab_host::lab;
 use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{Blueprint, Plan, RunPlan, blueprint, plan_run, plan_with};
+use latlab_model::plan::{Blueprint, Part, Plan, RunPlan, blueprint, plan_run, plan_with};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
@@ -29,7 +29,16 @@ pub struct Source {
 }
 
 impl Source {
+    /// Reads a file, or standard input for `-`.
     pub fn read(path: &Path) -> Result<Source, Failure> {
+        if path == Path::new("-") {
+            let text = std::io::read_to_string(std::io::stdin());
+            return Ok(Source {
+                name: "standard input".into(),
+                text: text.hint("the text must be UTF-8")?,
+                directory: PathBuf::new(),
+            });
+        }
         let text = std::fs::read_to_string(path).map_err(|e| {
             let hint = match e.kind() {
                 std::io::ErrorKind::NotFound => "check the path; `labs/` has examples",
@@ -84,6 +93,14 @@ impl Source {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// Mistakes in this text.
+    pub fn mistakes(&self, all: Diagnostics) -> Unusable {
+        Unusable::Mistakes(Mistakes {
+            files: vec![self.name.clone()],
+            all,
+        })
     }
 
     /// Whether it is a study rather than a lab. A text that is no YAML is read as a lab, whose reader reports it.
@@ -190,34 +207,35 @@ impl Unusable {
 
 /// Reads and plans a lab, with or without its isolation.
 pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Unusable> {
-    let mistakes = |all| {
-        Unusable::Mistakes(Mistakes {
-            files: vec![source.name.clone()],
-            all,
-        })
-    };
-    let lab = Lab::parse(&source.text).map_err(mistakes)?;
-    let lab = if isolation {
-        lab
-    } else {
-        lab.without_isolation()
+    let lab = read_lab(source, isolation)?;
+    let facts = machine.facts([&lab].into_iter(), &[], false)?;
+    plan_with(&lab, &facts, &profile).map_err(|all| source.mistakes(all))
+}
+
+/// Reads a lab, and plans the part of one of its hosts on this machine.
+pub fn plan_part(source: &Source, host: &str, isolation: bool) -> Result<Plan, Unusable> {
+    let lab = read_lab(source, isolation)?;
+    let part = Part::of(&lab, host).map_err(|all| source.mistakes(all))?;
+    let facts = Machine::Here.facts([&part.lab].into_iter(), &[], false)?;
+    part.plan(&facts, &profile)
+        .map_err(|all| source.mistakes(all))
+}
+
+/// Reads a lab, with or without its isolation.
+pub fn read_lab(source: &Source, isolation: bool) -> Result<Lab, Unusable> {
+    let lab = Lab::parse(&source.text).map_err(|all| source.mistakes(all))?;
+    let lab = match isolation {
+        true => lab,
+        false => lab.without_isolation(),
     };
     profiles_are_sound(&lab)?;
-    let facts = machine.facts([&lab].into_iter(), &[], false)?;
-    plan_with(&lab, &facts, &profile).map_err(mistakes)
+    Ok(lab)
 }
 
 /// Reads a lab and places it. No capability is proven, so this needs no root.
 pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unusable> {
-    let mistakes = |all| {
-        Unusable::Mistakes(Mistakes {
-            files: vec![source.name.clone()],
-            all,
-        })
-    };
-    let lab = Lab::parse(&source.text).map_err(mistakes)?;
-    profiles_are_sound(&lab)?;
-    blueprint(&lab, &unproven(machine)?, &profile).map_err(mistakes)
+    let lab = read_lab(source, true)?;
+    blueprint(&lab, &unproven(machine)?, &profile).map_err(|all| source.mistakes(all))
 }
 
 /// The usable CPUs.

@@ -9,8 +9,9 @@ use latlab_model::state::NodeRow;
 use latlab_model::units::Bytes;
 
 use crate::args::Inspect;
-use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::failure::{AT_FAULT, Failure, Outcome, explain, need_root};
 use crate::format::Format;
+use crate::hosts::{self, record::Record};
 use crate::table;
 
 pub fn run(args: &Inspect) -> Outcome {
@@ -19,15 +20,31 @@ pub fn run(args: &Inspect) -> Outcome {
         "the state of a lab holds its environment variables",
     )?;
     let dirs = Dirs::from_env();
-    let names = match &args.lab {
+    let across = match &args.lab {
+        _ if args.here => Vec::new(),
+        Some(name) => Record::read(&dirs, name)?.into_iter().collect(),
+        None => hosts::record::all(&dirs)?,
+    };
+    let is_across = |name: &String| across.iter().any(|record| record.lab == *name);
+    let mut names = match &args.lab {
         Some(name) => vec![name.clone()],
         None => lab::list(&dirs).map_err(explain)?,
     };
+    names.retain(|name| !is_across(name));
     let mut rows = Vec::new();
     for name in &names {
         rows.extend(lab::inspect(&dirs, name).map_err(explain)?);
     }
-    if rows.is_empty() && args.format == Format::Table {
+    let mut missing = Vec::new();
+    for record in &across {
+        let found = hosts::inspect::rows(record);
+        rows.extend(found.rows);
+        missing.extend(found.missing);
+    }
+    for reason in &missing {
+        eprintln!("latlab: {reason}");
+    }
+    if rows.is_empty() && missing.is_empty() && args.format == Format::Table {
         println!("no labs are deployed");
         return Ok(ExitCode::SUCCESS);
     }
@@ -41,7 +58,10 @@ pub fn run(args: &Inspect) -> Outcome {
     for restart in names.iter().flat_map(|name| lab::restarts(&dirs, name)) {
         eprintln!("note: {restart}");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(match missing.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(AT_FAULT),
+    })
 }
 
 /// Prints rows; JSON is an object keyed by lab, as containerlab's.
@@ -54,13 +74,20 @@ pub fn print(rows: &[NodeRow], format: Format) -> Result<(), Failure> {
             }
             serde_json::to_string_pretty(&labs)? + "\n"
         }
-        Format::Csv => table::csv(&HEADER, &rows.iter().map(cells).collect::<Vec<_>>()),
-        Format::Table => table::render(&HEADER, &rows.iter().map(cells).collect::<Vec<_>>()),
+        Format::Csv => {
+            let (header, cells) = columns(rows);
+            table::csv(&header, &cells)
+        }
+        Format::Table => {
+            let (header, cells) = columns(rows);
+            table::render(&header, &cells)
+        }
     };
     crate::print::out(&text)?;
     Ok(())
 }
 
+/// The columns; the host where a lab names several.
 const HEADER: [&str; 10] = [
     "LAB",
     "NODE",
@@ -73,6 +100,19 @@ const HEADER: [&str; 10] = [
     "IPV6",
     "INTERFACES",
 ];
+
+/// The header and the cells of each row.
+fn columns(rows: &[NodeRow]) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    let mut header = HEADER.to_vec();
+    let mut all: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    if rows.iter().any(|row| row.host.is_some()) {
+        header.insert(1, "HOST");
+        for (cells, row) in all.iter_mut().zip(rows) {
+            cells.insert(1, row.host.clone().unwrap_or_else(|| "-".into()));
+        }
+    }
+    (header, all)
+}
 
 fn cells(row: &NodeRow) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".into());

@@ -25,6 +25,7 @@ mod files;
 mod format;
 mod forward;
 mod graph;
+mod hosts;
 mod import;
 mod inspect;
 mod merge;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use latlab_model::plan::addressed;
 use latlab_model::spec::schema;
 
 use crate::args::{Document, Schema, Validate};
@@ -36,6 +37,18 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
             text,
             serde_json::json!({ "cells": plan.cells, "order": plan.order() }),
         ));
+    }
+    let lab = files::read_lab(&source, true)?;
+    if !lab.hosts.is_empty() {
+        // The capabilities of the hosts are known there.
+        let (nodes, links) = addressed(&lab).map_err(|all| source.mistakes(all))?;
+        let hosts = lab.hosts.len();
+        let text = format!(
+            "{} nodes, {} links on {hosts} hosts",
+            nodes.len(),
+            links.len()
+        );
+        return Ok((text, serde_json::json!({ "nodes": nodes, "links": links })));
     }
     let plan = files::plan_lab(&source, machine, true)?;
     let text = format!("{} nodes, {} links", plan.nodes.len(), plan.links.len());

@@ -5,13 +5,12 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, address};
+use cluster::Cluster;
 use common::{Bench, Said, TIMEOUT, enter, finish, text, tool, until, world};
 use serde_json::Value;
 
@@ -269,67 +268,11 @@ fn a_cancelled_campaign_keeps_what_was_measured() {
     });
 }
 
-/// Two hosts with ssh daemons, which the bench's own root may enter.
-fn hosts(bench: &Bench, cluster: &mut Cluster) {
-    let root = cluster.root().display().to_string();
-    let key = |name: &str| {
-        let path = format!("{root}/{name}");
-        tool(&["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", &path]);
-        path
-    };
-    let (host_key, user_key) = (key("host-key"), key("user-key"));
-    let environment = ["LATLAB_STATE_DIR", "LATLAB_RUN_DIR", "LATLAB_AGENT"].map(|name| {
-        let value = match name {
-            "LATLAB_STATE_DIR" => bench.root().join("state"),
-            "LATLAB_RUN_DIR" => bench.run_dir(),
-            _ => common::namespaces::agent(),
-        };
-        format!("{name}={}", value.display())
-    });
-    let daemon = format!(
-        "HostKey {host_key}\nAuthorizedKeysFile {user_key}.pub\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
-         SetEnv {}\nPidFile none\n",
-        environment.join(" ")
-    );
-    fs::write(cluster.root().join("sshd.conf"), daemon).unwrap();
-    let configuration = cluster.root().join("sshd.conf").display().to_string();
-    let mut client = String::new();
-    for number in 1..=2 {
-        cluster.boot(
-            bench,
-            number,
-            &["/usr/sbin/sshd", "-D", "-e", "-f", &configuration],
-        );
-        client += &format!("Host n{number}\n  HostName {}\n", address(number));
-    }
-    client += &format!(
-        "Host *\n  User root\n  IdentityFile {user_key}\n  StrictHostKeyChecking no\n  UserKnownHostsFile {root}/known\n"
-    );
-    let client_file = cluster.root().join("ssh.conf");
-    fs::write(&client_file, client).unwrap();
-    fs::set_permissions(&client_file, fs::Permissions::from_mode(0o644)).unwrap();
-    // A mount of this namespace alone.
-    tool(&[
-        "mount",
-        "--bind",
-        client_file.to_str().unwrap(),
-        "/etc/ssh/ssh_config",
-    ]);
-    for number in 1..=2 {
-        until("the ssh daemons answer", || {
-            let said = Command::new("ssh")
-                .args([&format!("n{number}"), "true"])
-                .output();
-            said.unwrap().status.success()
-        });
-    }
-}
-
 #[test]
 fn hosts_over_ssh_measure_the_parts() {
     enter("hosts_over_ssh_measure_the_parts", |bench| {
         let mut cluster = Cluster::new(bench, 2);
-        hosts(bench, &mut cluster);
+        cluster.start_ssh(bench);
         let lab = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  \
                    links: [{type: veth, endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
         bench.file("lab", lab);

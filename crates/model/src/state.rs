@@ -55,6 +55,9 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeRow {
     pub lab_name: String,
+    /// The machine that it is on, where the lab names several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     pub name: String,
     pub kind: NodeKind,
     pub image: String,

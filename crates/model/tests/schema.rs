@@ -139,6 +139,11 @@ fn the_keys_are_those_of_the_readers() {
             lab(format!("topology: {{{unknown}}}")),
         ),
         (
+            "host",
+            schemas.lab_def("host"),
+            lab(format!("hosts: {{a: {{{unknown}}}}}")),
+        ),
+        (
             "node",
             schemas.lab_def("fields"),
             lab(format!("topology: {{nodes: {{a: {{{unknown}}}}}}}")),

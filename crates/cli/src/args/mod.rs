@@ -177,8 +177,11 @@ pub struct Place {
 
 #[derive(Debug, Args)]
 pub struct Deploy {
-    /// The lab's file.
+    /// The lab's file, or `-` for standard input.
     pub lab: PathBuf,
+    /// Deploy only the part of this host of the lab. `latlab deploy` calls this on each host by itself.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
     /// If something fails, leave the nodes up for inspection instead of destroying them.
     #[arg(long)]
     pub keep: bool,
@@ -200,6 +203,9 @@ pub struct Deploy {
 pub struct Inspect {
     /// Name of a lab [default: all labs].
     pub lab: Option<String>,
+    /// Only what is on this machine, of labs on several hosts too.
+    #[arg(long)]
+    pub here: bool,
     /// Output format.
     #[arg(long, short, value_enum, default_value_t)]
     pub format: Format,
@@ -287,9 +293,12 @@ pub struct Destroy {
     /// Names of labs.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub labs: Vec<String>,
-    /// Every lab of this machine, including partially deployed ones.
+    /// Every lab of this machine, including partially deployed ones, and every lab deployed from here onto hosts.
     #[arg(long, short)]
     pub all: bool,
+    /// Only the parts on this machine, of labs on several hosts.
+    #[arg(long)]
+    pub here: bool,
     /// Skip confirmation.
     #[arg(long, short)]
     pub yes: bool,

@@ -10,7 +10,7 @@ mod progress;
 mod ranges;
 mod record;
 mod run;
-mod shell;
+pub mod shell;
 mod slurm;
 mod ssh;
 mod status;

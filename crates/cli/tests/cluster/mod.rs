@@ -1,5 +1,10 @@
-//! A real Slurm cluster on one machine. Each node has a network, mount, process and host name of its own, so that labs of
+//! Several hosts on one machine, with a real Slurm or with ssh. Each node has a network, mount, process and host name of its own, so that labs of
 //! one name do not meet.
+
+// Each program that includes this module uses a part of it.
+#![allow(dead_code)]
+
+mod ssh;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -103,6 +103,7 @@ fn rows(dirs: &Dirs, state: &LabState) -> Vec<NodeRow> {
         let interfaces = node.interfaces.iter();
         NodeRow {
             lab_name: state.lab.clone(),
+            host: None,
             name: node.name.clone(),
             kind: node.kind(),
             image: node.image().to_owned(),

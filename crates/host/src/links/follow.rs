@@ -74,7 +74,7 @@ impl Follower {
         let Medium::Overlay(overlay) = &link.medium else {
             return Ok(None);
         };
-        if overlay.carrier == Carrier::Local {
+        if !overlay.has_hosts() {
             let name = &link.name;
             return Err(format!(
                 "link `{name}` has one host for all nodes; a `carrier` gives each node its own"

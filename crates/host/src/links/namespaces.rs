@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use latlab_model::kinds::{Carrier, NodeKind};
+use latlab_model::kinds::NodeKind;
 use latlab_model::plan::{LinkPlan, Medium, Plan};
 
 /// Namespaces inside links have no use for IPv6 unless they route it. Without it a switch sends
@@ -70,7 +70,7 @@ pub(super) fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
 fn has_hosts(medium: &Medium) -> bool {
     match medium {
         Medium::Vxlan(_) => true,
-        Medium::Overlay(overlay) => overlay.carrier != Carrier::Local,
+        Medium::Overlay(overlay) => overlay.has_hosts(),
         _ => false,
     }
 }

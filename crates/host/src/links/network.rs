@@ -1,11 +1,13 @@
 //! The network of one lab: its namespaces by name.
 
+use std::fs::File;
 use std::path::PathBuf;
 
-use latlab_model::plan::{NodePlan, Plan};
+use latlab_model::plan::{LinkPlan, Medium, NodePlan, Plan};
 
 use super::error::Error;
 use super::namespaces::{alias, namespaces};
+use crate::sys;
 use crate::sys::netns::{self, NetNs, NewNetNs};
 
 #[derive(Debug)]
@@ -39,7 +41,21 @@ impl Network {
                 sysctls,
             })
             .collect();
-        Ok(netns::create_all(&all)?)
+        netns::create_all(&all)?;
+        let to_other_machines = |link: &LinkPlan| matches!(&link.medium, Medium::Overlay(overlay) if overlay.tunnel.is_some());
+        if plan.links.iter().any(to_other_machines) {
+            // A file to mount on.
+            let path = self.pin_of_host();
+            File::create(&path).map_err(sys::Error::of("create", path.display()))?;
+            self.root.replace(&path)?;
+        }
+        Ok(())
+    }
+
+    /// The path at which the machine's own namespace is pinned, for sockets towards other machines. No node has such a
+    /// name.
+    pub(super) fn pin_of_host(&self) -> PathBuf {
+        self.directory.join("@host")
     }
 
     pub(super) fn open(&self, name: &str) -> Result<NetNs, Error> {

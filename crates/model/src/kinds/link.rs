@@ -1,5 +1,8 @@
 //! Types of links with what each needs of the machine, and words of their ends.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::facts::document::Facts;
@@ -90,6 +93,14 @@ impl Carrier {
             Carrier::Udp => 100,
         }
     }
+}
+
+/// The tunnel of an `overlay` between machines, as one of them has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostTunnel {
+    pub local: SocketAddr,
+    /// The tunnel's ends on the other hosts, by the hosts' names.
+    pub remotes: BTreeMap<String, SocketAddr>,
 }
 
 /// The cable that joins a process or container to an `overlay`.

@@ -10,7 +10,7 @@ mod vm_net;
 
 pub use container::{CAPABILITIES, CgroupNeed, Devices, Pids, Runtime, Seccomp, Security};
 pub(crate) use link::VXLAN_OVERHEAD;
-pub use link::{Cable, Carrier, FunctionSettings, Impairment, LinkKind, Mac};
+pub use link::{Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac};
 pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
 };

@@ -12,6 +12,11 @@ use crate::units::Bytes;
 
 /// Notes everything that `lab` needs and the machine lacks.
 pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
+    if let Some(host) = lab.hosts.first() {
+        let message = "a lab on several hosts is planned part by part, and not here";
+        let hint = "`latlab deploy` deploys it; a study's lab is on one machine: remove `hosts`";
+        errors.add(host.name.at, message, hint);
+    }
     let mut lacks = Lacks::of(facts);
     for node in &lab.nodes {
         check_node(node, errors);

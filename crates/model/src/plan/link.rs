@@ -3,7 +3,9 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::{Cable, Carrier, FunctionSettings, Impairment, LinkKind, VXLAN_OVERHEAD};
+use crate::kinds::{
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, VXLAN_OVERHEAD,
+};
 use crate::spec::Link;
 
 /// IANA's port for VXLAN.
@@ -92,6 +94,16 @@ pub struct OverlayPlan {
     /// Underlay address of each endpoint's host; none when all are on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub underlay: Vec<IpNet>,
+    /// The way to the link's ends on other machines; the ends here are then on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<HostTunnel>,
+}
+
+impl OverlayPlan {
+    /// Whether every end is behind a host of its own, in namespaces of this machine.
+    pub fn has_hosts(&self) -> bool {
+        self.carrier != Carrier::Local && self.tunnel.is_none()
+    }
 }
 
 /// An end of a link.
@@ -155,10 +167,11 @@ impl Medium {
                     chosen: link.carrier.is_none().then(|| CHOSEN.to_owned()),
                     cable: link.cable(),
                     underlay_mtu: mtu + carrier.overhead(),
-                    underlay: match carrier {
-                        Carrier::Local => Vec::new(),
+                    underlay: match (carrier, &link.tunnel) {
+                        (Carrier::Local, _) | (_, Some(_)) => Vec::new(),
                         _ => underlay(),
                     },
+                    tunnel: link.tunnel.clone(),
                 })
             }
             LinkKind::Phys => Medium::Phys {

@@ -15,7 +15,7 @@ use super::planner::plan_with;
 use super::workload::check_workload;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
-use crate::kinds::{Carrier, Runtime};
+use crate::kinds::Runtime;
 use crate::results::{CellPlan, Environment, Factor, Manifest, PlannedTrial, RunState, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
@@ -342,7 +342,7 @@ fn check_move(
     };
     let joins = |link: &LinkPlan| {
         let is_on = |node| link.endpoints.iter().any(|end| end.node == node);
-        let has_hosts = matches!(&link.medium, Medium::Overlay(o) if o.carrier != Carrier::Local);
+        let has_hosts = matches!(&link.medium, Medium::Overlay(o) if o.has_hosts());
         has_hosts && is_on(node) && is_on(target)
     };
     if node == target || !plan.links.iter().any(joins) {

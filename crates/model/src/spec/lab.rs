@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::counted;
+use super::host::{self, Host};
 use super::link::Link;
 use super::name::{check_host_name, check_name, read_name};
 use super::node::{Node, NodeFields, read_tuning};
@@ -18,6 +19,8 @@ pub struct Lab {
     pub name: Spanned<String>,
     /// The profile that the machine is quieted with while it is up; its nodes inherit it.
     pub tuning: Option<Spanned<String>>,
+    /// The machines that it lies on; none: the one on which latlab is called.
+    pub hosts: Vec<Host>,
     pub nodes: Vec<Node>,
     pub links: Vec<Link>,
 }
@@ -36,15 +39,19 @@ impl Lab {
         let name = read_name(&mut top, "lab", &mut errors);
         top.get::<String>("description", &mut errors);
         let tuning = read_tuning(&mut top, &mut errors);
+        let hosts = top.take("hosts");
+        let hosts = hosts.map_or_else(Vec::new, |yaml| host::read(yaml, &mut errors));
         let topology = top.require("topology", &mut errors);
         top.finish(&mut errors);
         let (nodes, links) = match topology {
             Some(topology) => read_topology(topology, &mut errors),
             None => (Vec::new(), Vec::new()),
         };
+        host::check(&hosts, &nodes, &links, &mut errors);
         errors.into_result(Lab {
             name,
             tuning,
+            hosts,
             nodes,
             links,
         })
@@ -317,6 +324,8 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
 fn check_keys(link: &Link, errors: &mut Diagnostics) {
     let (name, kind) = (shown(&link.name), link.kind.value);
     let interfaces = link.interfaces.first().filter(|_| !kind.is_hardware());
+    // An overlay's is between hosts.
+    let port = link.port.filter(|_| kind != LinkKind::Overlay);
     let keys = [
         (
             link.parent.as_ref().map(|s| s.at),
@@ -324,7 +333,7 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
             LinkKind::Macvlan,
         ),
         (link.vni.map(|s| s.at), "vni", LinkKind::Vxlan),
-        (link.port.map(|s| s.at), "port", LinkKind::Vxlan),
+        (port.map(|s| s.at), "port", LinkKind::Vxlan),
         (link.carrier.map(|s| s.at), "carrier", LinkKind::Overlay),
         (link.cable.map(|s| s.at), "cable", LinkKind::Overlay),
         (link.vlan.map(|s| s.at), "vlan", LinkKind::Sriov),

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::kinds::{Cable, Carrier, FunctionSettings, Impairment, LinkKind, Mac};
+use crate::kinds::{Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac};
 use crate::units::{BitsPerSecond, Nanos};
 
 read_words!(LinkKind, "a type of link", "veth");
@@ -161,6 +161,8 @@ pub struct Link {
     pub trust: Option<Spanned<bool>>,
     /// `max_tx_rate:` of a sriov.
     pub max_tx_rate: Option<Spanned<BitsPerSecond>>,
+    /// The tunnel to the ends on other hosts; set where a lab on several is divided.
+    pub tunnel: Option<HostTunnel>,
 }
 
 impl Link {
@@ -234,6 +236,7 @@ impl Link {
             spoof_check: o.get("spoof_check", errors),
             trust: o.get("trust", errors),
             max_tx_rate: o.get("max_tx_rate", errors),
+            tunnel: None,
         };
         o.finish(errors);
         link

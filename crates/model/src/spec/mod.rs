@@ -5,6 +5,7 @@ pub(crate) mod action;
 mod counted;
 mod document_kind;
 mod gathered;
+mod host;
 mod lab;
 pub(crate) mod link;
 pub(crate) mod measurement;
@@ -36,6 +37,7 @@ pub use crate::kinds::{
 pub use action::{Act, Action};
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
+pub use host::Host;
 pub use lab::Lab;
 pub use link::{Endpoint, Link};
 pub use measurement::{Ends, Measurement, Pin, Target};

@@ -59,6 +59,8 @@ pub struct NodeFields {
     pub kind: Option<Spanned<NodeKind>>,
     /// `count:` that many nodes like it; on a node only.
     pub count: Option<Spanned<u32>>,
+    /// `host:` the machine that it is on, by its name in `hosts:`.
+    pub host: Option<Spanned<String>>,
     /// `image:` `host`, `empty`, a directory, or an OCI archive.
     pub image: Option<Spanned<String>>,
     /// `cpus:` CPUs' worth of time; virtual CPUs for a VM.
@@ -141,6 +143,7 @@ impl NodeFields {
         let fields = NodeFields {
             kind: o.get("kind", errors),
             count: o.get("count", errors),
+            host: o.get("host", errors),
             image: o.get("image", errors),
             cpus: o.get("cpus", errors),
             cpuset: o.get("cpuset", errors),
@@ -220,6 +223,7 @@ impl NodeFields {
         NodeFields {
             kind: self.kind.or(below.kind),
             count: self.count,
+            host: self.host.or_else(|| below.host.clone()),
             image: self.image.or_else(|| below.image.clone()),
             cpus: self.cpus.or(below.cpus),
             cpuset: self.cpuset.or_else(|| below.cpuset.clone()),

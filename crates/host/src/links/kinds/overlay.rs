@@ -6,6 +6,13 @@
 //!            └───────── @LINK.0 ────────┘  └───────── @LINK ─────────┘ └───────── @LINK.1 ────────┘
 //! ```
 //!
+//! A link to other machines is as a local one, and its daemon has sockets in the machine's own namespace:
+//!
+//! ```text
+//! node ── port ─ daemon ═ UDP ═ other machines
+//! └──── @LINK ────────┘ @host
+//! ```
+//!
 //! A virtual machine's port is a socket of the vhost-user protocol, any other node's a veth or, where the
 //! lab says `cable: netkit`, an end of a netkit pair. Its configuration is written beside its control socket, in the lab's volatile directory, below
 //! `overlay/`. It carries the lab's label, so removing the lab's processes ends it, and everything
@@ -23,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use latlab_model::kinds::{Cable, Carrier};
+use latlab_model::kinds::{Cable, Carrier, HostTunnel};
 use latlab_model::overlay::{
     Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
@@ -55,14 +62,18 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
     let program = program(link)?;
-    if plan.carrier == Carrier::Local {
+    if !plan.has_hosts() {
         let switch = Switch {
             program: &program,
             at: NetnsHandle::open(link, link.inside()?)?,
             name: switch_name(&link.plan().name, plan, 0),
             cable: plan.cable,
         };
-        return switch.start(link, link.ends(), |_| Ok(()));
+        let tunnels = |overlay: &mut Overlay| match &plan.tunnel {
+            Some(tunnel) => tunnels(overlay, plan.carrier, tunnel, &link.network.pin_of_host()),
+            None => Ok(()),
+        };
+        return switch.start(link, link.ends(), tunnels);
     }
     let mut underlay = Underlay::make(link, plan.underlay_mtu)?;
     let mut backends = Vec::new();
@@ -171,32 +182,60 @@ fn carriers(overlay: &mut Overlay, plan: &OverlayPlan, end: usize) -> Result<(),
         };
         return overlay.add(Item::Link(WIRE.into(), Link::new(kind)));
     }
-    let at = |net: &IpNet, port: u16| SocketAddr::new(net.addr(), port);
+    let port = match plan.carrier {
+        Carrier::Udp => UDP_PORT,
+        _ => VXLAN_PORT,
+    };
+    let at = |net: &IpNet| SocketAddr::new(net.addr(), port);
+    let own = at(&plan.underlay[end]);
     for (peer, address) in plan.underlay.iter().enumerate() {
-        if peer == end {
-            continue;
+        if peer != end {
+            let link = tunnel_to(plan.carrier, at(address), own, None);
+            overlay.add(Item::Link(peer_link(peer), link))?;
         }
-        let own = &plan.underlay[end];
-        let kind = match plan.carrier {
-            Carrier::Udp => LinkKind::Udp {
-                remote: at(address, UDP_PORT),
-                local: Some(at(own, UDP_PORT)),
-                netns: None,
-            },
-            _ => LinkKind::Vxlan {
-                remote: at(address, VXLAN_PORT),
-                local: Some(at(own, VXLAN_PORT)),
-                netns: None,
-            },
-        };
-        // The other host gets nothing that is added here later.
-        let link = Link {
-            kind,
-            networks: BTreeSet::from([NETWORK.into()]),
-        };
-        overlay.add(Item::Link(peer_link(peer), link))?;
     }
     Ok(())
+}
+
+/// Adds the tunnels to other machines.
+fn tunnels(
+    overlay: &mut Overlay,
+    carrier: Carrier,
+    tunnel: &HostTunnel,
+    netns: &Path,
+) -> Result<(), Refusal> {
+    for (host, remote) in &tunnel.remotes {
+        let link = tunnel_to(carrier, *remote, tunnel.local, Some(netns));
+        overlay.add(Item::Link(format!("host-{host}"), link))?;
+    }
+    Ok(())
+}
+
+/// A tunnel whose sockets are in this namespace, or in the daemon's. The other host gets nothing that is added to the
+/// daemon later.
+fn tunnel_to(
+    carrier: Carrier,
+    remote: SocketAddr,
+    local: SocketAddr,
+    netns: Option<&Path>,
+) -> Link {
+    let (local, netns) = (Some(local), netns.map(Path::to_path_buf));
+    let kind = match carrier {
+        Carrier::Udp => LinkKind::Udp {
+            remote,
+            local,
+            netns,
+        },
+        _ => LinkKind::Vxlan {
+            remote,
+            local,
+            netns,
+        },
+    };
+    Link {
+        kind,
+        networks: BTreeSet::from([NETWORK.into()]),
+    }
 }
 
 fn directory(link: &LinkBuilder<'_>, name: &str) -> PathBuf {
@@ -250,9 +289,9 @@ pub(in crate::links) fn peer_link(end: usize) -> String {
 
 /// The name of the daemon that serves an end.
 fn switch_name(link: &str, plan: &OverlayPlan, end: usize) -> String {
-    match plan.carrier {
-        Carrier::Local => link.to_owned(),
-        _ => format!("{link}.{end}"),
+    match plan.has_hosts() {
+        false => link.to_owned(),
+        true => format!("{link}.{end}"),
     }
 }
 

@@ -33,6 +33,10 @@ pub fn export(lab: &Lab, image: Option<&str>) -> Result<Exported, Diagnostics> {
         let hint = "`latlab tune apply` quiets the machine without a lab";
         remarks.add(tuning.at, "`tuning` of the lab has no equivalent", hint);
     }
+    if let Some(host) = lab.hosts.first() {
+        let hint = "one containerlab has all nodes on its own machine";
+        remarks.add(host.name.at, "`hosts` of the lab have no equivalent", hint);
+    }
     let Cables {
         bridges,
         all: cables,

@@ -1,0 +1,171 @@
+//! The hosts that have parts of a lab. The record is written before any host is asked to deploy, and removed when no host
+//! has a part any more, so that `latlab destroy` finds all of them after any failure.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use latlab_host::dirs::Dirs;
+use latlab_model::spec::Lab;
+use latlab_samples::write_atomically;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Failure, Hint};
+
+const FORMAT: &str = "latlab.hosts/1";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// `latlab.hosts/1`.
+    format: String,
+    pub lab: String,
+    /// Those that may have a part, in the lab's order.
+    pub hosts: Vec<Host>,
+    /// The host of each node.
+    nodes: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    pub name: String,
+    /// The destination of ssh(1); none: this machine.
+    pub ssh: Option<String>,
+    /// The program there, a shell's words; none: `latlab`, and here this program.
+    pub latlab: Option<String>,
+}
+
+/// All of this machine.
+pub fn all(dirs: &Dirs) -> Result<Vec<Record>, Failure> {
+    let names = Record::list(dirs)?;
+    let records = names.iter().map(|name| Record::read(dirs, name));
+    Ok(records
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+impl Record {
+    pub fn of(lab: &Lab) -> Record {
+        let hosts = lab.hosts.iter().map(|host| Host {
+            name: host.name.value.clone(),
+            ssh: host.ssh.as_ref().map(|ssh| ssh.value.clone()),
+            latlab: host.latlab.as_ref().map(|latlab| latlab.value.clone()),
+        });
+        let nodes = lab.nodes.iter().filter_map(|node| {
+            let host = node.fields.host.as_ref()?;
+            Some((node.name.value.clone(), host.value.clone()))
+        });
+        Record {
+            format: FORMAT.into(),
+            lab: lab.name.value.clone(),
+            hosts: hosts.collect(),
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// The host of a node. Errors: a node that the lab lacks.
+    pub fn host_of(&self, node: &str) -> Result<&Host, Failure> {
+        let host = self.nodes.get(node);
+        let host = host.and_then(|name| self.hosts.iter().find(|host| host.name == *name));
+        host.ok_or_else(|| {
+            let names: Vec<&str> = self.nodes.keys().map(String::as_str).collect();
+            let message = format!("lab `{}` has no node `{node}`", self.lab);
+            Failure::new(message, format!("it has {}", names.join(", ")))
+        })
+    }
+
+    /// The record of a lab; none of a lab on this machine alone.
+    pub fn read(dirs: &Dirs, lab: &str) -> Result<Option<Record>, Failure> {
+        // A lab's name is a file's; anything else is no lab.
+        if lab.contains('/') || lab.is_empty() {
+            return Ok(None);
+        }
+        let path = dirs.hosts_of(lab);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            text => text.hint(format!("{} holds the lab's hosts", path.display()))?,
+        };
+        let unreadable = || format!("{} was not written by this latlab", path.display());
+        let record: Record = serde_json::from_str(&text).hint(unreadable())?;
+        if record.format != FORMAT {
+            let message = format!("{} has format {}", path.display(), record.format);
+            return Err(Failure::new(message, format!("this latlab reads {FORMAT}")));
+        }
+        Ok(Some(record))
+    }
+
+    /// The names of all labs on several hosts.
+    pub fn list(dirs: &Dirs) -> Result<Vec<String>, Failure> {
+        let entries = match fs::read_dir(dirs.across()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "json")
+            {
+                names.extend(path.file_stem().map(|name| name.to_string_lossy().into()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Refuses a lab that was deployed from here already.
+    pub fn must_be_new(&self, dirs: &Dirs) -> Result<(), Failure> {
+        match dirs.hosts_of(&self.lab).exists() {
+            true => Err(self.is_deployed()),
+            false => Ok(()),
+        }
+    }
+
+    fn is_deployed(&self) -> Failure {
+        let message = format!("lab `{}` is deployed already, or was in part", self.lab);
+        let hint = format!(
+            "`latlab inspect {0}` shows it, `latlab destroy {0}` removes it",
+            self.lab
+        );
+        Failure::new(message, hint)
+    }
+
+    /// Writes it. Errors: a lab that has one.
+    pub fn create(&self, dirs: &Dirs) -> Result<(), Failure> {
+        fs::create_dir_all(dirs.across())?;
+        let path = dirs.hosts_of(&self.lab);
+        match fs::File::create_new(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                return Err(self.is_deployed());
+            }
+            made => made?,
+        };
+        self.write(&path)
+    }
+
+    /// The record of some of its hosts.
+    #[must_use]
+    pub fn retain(mut self, keeps: impl FnMut(&Host) -> bool) -> Record {
+        self.hosts.retain(keeps);
+        self
+    }
+
+    /// Replaces the one that is written; without any host there is none.
+    pub fn save(&self, dirs: &Dirs) -> Result<(), Failure> {
+        let path = dirs.hosts_of(&self.lab);
+        if self.hosts.is_empty() {
+            fs::remove_file(path)?;
+            return Ok(());
+        }
+        self.write(&path)
+    }
+
+    fn write(&self, path: &Path) -> Result<(), Failure> {
+        Ok(write_atomically(path, &serde_json::to_vec_pretty(self)?)?)
+    }
+}

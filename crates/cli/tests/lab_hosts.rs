@@ -1,0 +1,277 @@
+//! Labs on several hosts: machines with ssh daemons, each in namespaces of its own, and the one that the test is in.
+
+mod cluster;
+mod common;
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cluster::{Cluster, address};
+use common::{Bench, Said, enter, finish, until};
+
+const HERE: &str = "10.77.0.1";
+
+/// `hosts:` with the first machines of a cluster, and this one where it is wanted.
+fn hosts(count: usize, with_here: bool) -> String {
+    let program = env!("CARGO_BIN_EXE_latlab");
+    let mut text = "hosts:\n".to_string();
+    if with_here {
+        text += &format!("  here: {{address: {HERE}}}\n");
+    }
+    for number in 1..=count {
+        let address = address(number);
+        text +=
+            &format!("  n{number}: {{ssh: n{number}, address: {address}, latlab: {program}}}\n");
+    }
+    text
+}
+
+/// A node on each of two machines, joined over `carrier`.
+fn pair(carrier: &str) -> String {
+    format!(
+        "name: NAME\n{}topology:\n  nodes:\n    a: {{kind: native, host: n1}}\n    b: {{kind: native, host: n2}}\n  \
+         links: [{{type: overlay, carrier: {carrier}, endpoints: ['a:eth0', 'b:eth0']}}]\n",
+        hosts(2, false)
+    )
+}
+
+/// latlab on a machine of the cluster.
+fn on(number: usize, words: &[&str]) -> Said {
+    let mut ssh = Command::new("ssh");
+    ssh.arg(format!("n{number}"))
+        .arg(env!("CARGO_BIN_EXE_latlab"));
+    finish(ssh.args(words))
+}
+
+/// No part of any lab is on the first machines of the cluster, and no process or interface of one.
+#[track_caller]
+fn nothing_is_left(bench: &Bench, machines: std::ops::RangeInclusive<usize>) {
+    for number in machines {
+        let left = on(number, &["inspect", "--here", "--format", "json"]).good();
+        assert_eq!(left.out.trim(), "{}", "on n{number}");
+        let mut ssh = Command::new("ssh");
+        let look = "pgrep --list-full latlab-overlay; pgrep --list-full latlab-agent; ls /run/latlab 2>/dev/null; true";
+        let processes = finish(ssh.args([&format!("n{number}"), look])).good();
+        assert_eq!(processes.out.trim(), "", "on n{number}");
+    }
+    let records = fs::read_dir(bench.root().join("state/hosts"));
+    assert_eq!(records.map_or(0, Iterator::count), 0, "records are left");
+}
+
+#[test]
+fn a_lab_lies_on_three_hosts() {
+    enter("a_lab_lies_on_three_hosts", |bench| {
+        let mut cluster = Cluster::new(bench, 2);
+        cluster.start_ssh(bench);
+        let lab = format!(
+            "name: NAME\n{}topology:\n  nodes:\n    a: {{kind: container, host: here}}\n    b: {{kind: native, host: n1}}\n    \
+             c: {{kind: native, host: n2}}\n    d: {{kind: native, host: n2}}\n  links:\n    \
+             - {{type: overlay, carrier: udp, endpoints: ['a:eth0', 'b:eth0', 'c:eth0', 'd:eth0']}}\n    \
+             - {{type: overlay, carrier: vxlan, endpoints: ['b:eth1', 'c:eth1']}}\n    \
+             - {{type: veth, endpoints: ['c:eth2', 'd:eth2']}}\n",
+            hosts(2, true)
+        );
+        let file = bench.file("wide", &lab);
+        let name = bench.name("wide");
+        let deployed = bench.latlab(&["deploy", &file]).good();
+        let header = deployed.out.lines().next().unwrap_or_default();
+        assert!(header.contains("HOST"), "{}", deployed.out);
+        let inspected = bench.latlab(&["inspect", &name, "--format", "csv"]).good();
+        for row in ["here,a,", "n1,b,", "n2,c,", "n2,d,"] {
+            assert!(
+                inspected.out.contains(&format!("{name},{row}")),
+                "{row}: {}",
+                inspected.out
+            );
+        }
+        // By name, over every link, in packets of every size.
+        for (from, to) in [
+            ("a", "b"),
+            ("a", "c"),
+            ("b", "c"),
+            ("c", "a"),
+            ("d", "b"),
+            ("c", "d"),
+        ] {
+            for size in ["56", "1300", "9000"] {
+                let ping = ["ping", "-c", "3", "-i", "0.02", "-W", "10", "-s", size, to];
+                bench.exec(&name, from, &ping).good();
+            }
+        }
+        let second = bench.exec(
+            &name,
+            "b",
+            &["ping", "-c", "1", "-W", "10", "-I", "eth1", "198.18.2.2"],
+        );
+        assert!(second.code == 0 || second.err.is_empty(), "{second:#?}");
+        // Arguments, output and exit code pass the shells on the way.
+        let said = bench.exec(
+            &name,
+            "c",
+            &["sh", "-c", "echo 'a  b' >&2; hostname; exit 7"],
+        );
+        assert_eq!(
+            (said.code, said.out.trim(), said.err.trim()),
+            (7, "c", "a  b")
+        );
+        bench
+            .latlab(&["exec", &name, "nobody", "--", "true"])
+            .refused(2, "has no node `nobody`", "it has a, b, c, d");
+        // Twice, and beside it.
+        bench
+            .latlab(&["deploy", &file])
+            .refused(2, "is deployed already", "latlab destroy");
+        bench.latlab(&["destroy", &name]).good();
+        nothing_is_left(bench, 1..=2);
+        let again = bench.latlab(&["destroy", &name]).good();
+        assert!(again.out.contains("no lab"), "{again:#?}");
+    });
+}
+
+#[test]
+fn deploying_onto_hosts_is_all_or_nothing() {
+    enter("deploying_onto_hosts_is_all_or_nothing", |bench| {
+        let mut cluster = Cluster::new(bench, 2);
+        cluster.start_ssh(bench);
+        let name = bench.name("pair");
+        // One that fails on one host, after both were asked.
+        let failing = pair("udp").replace("host: n2}", "host: n2, exec: 'exit 3'}");
+        let said = bench.latlab(&["deploy", &bench.file("pair", &failing)]);
+        said.ended_badly(2, "host `n2`: ", "nothing is left of the lab");
+        nothing_is_left(bench, 1..=2);
+        // One that a host refuses before anything.
+        let lacking = pair("udp").replace("host: n2}", "host: n2, cpuset: 4000}");
+        let said = bench.latlab(&["deploy", &bench.file("pair", &lacking)]);
+        said.ended_badly(2, "host `n2`: standard input:", "nothing is left");
+        nothing_is_left(bench, 1..=2);
+        // A host that is not there: nothing was begun.
+        let absent = pair("udp").replace("ssh: n2", "ssh: 10.77.0.99");
+        let said = bench.latlab(&["deploy", &bench.file("pair", &absent)]);
+        said.ended_badly(2, "host `n2`: no connection", "nothing was changed");
+        nothing_is_left(bench, 1..=1);
+        // Another's lab of that name stays as it is.
+        let other = format!("name: {name}\ntopology: {{nodes: {{x: {{kind: native}}}}}}\n");
+        let file = bench.root().join("other.yaml");
+        fs::write(&file, other).unwrap();
+        on(1, &["deploy", file.to_str().unwrap()]).good();
+        let file = bench.file("pair", &pair("vxlan"));
+        bench
+            .latlab(&["deploy", &file])
+            .ended_badly(2, "host `n1`: lab", "nothing was changed");
+        on(1, &["exec", &name, "x", "--", "true"]).good();
+        on(1, &["destroy", &name]).good();
+        bench.latlab(&["deploy", &file]).good();
+        bench
+            .exec(&name, "a", &["ping", "-c", "1", "-W", "10", "b"])
+            .good();
+        bench.latlab(&["destroy", &name]).good();
+        nothing_is_left(bench, 1..=2);
+    });
+}
+
+#[test]
+fn what_is_on_a_host_that_is_away_is_removed_when_it_is_back() {
+    enter(
+        "what_is_on_a_host_that_is_away_is_removed_when_it_is_back",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 2);
+            cluster.start_ssh(bench);
+            let name = bench.deploy("pair", &pair("udp"));
+            cluster.cut(2);
+            let inspected = bench.latlab(&["inspect", &name]);
+            assert_eq!(inspected.code, 2, "{inspected:#?}");
+            assert!(
+                inspected.err.contains("host `n2`: no connection"),
+                "{inspected:#?}"
+            );
+            assert!(inspected.out.contains("n1"), "{inspected:#?}");
+            bench.exec(&name, "a", &["true"]).good();
+            let said = bench.latlab(&["destroy", &name]);
+            said.refused(
+                2,
+                "may still be on n2: host `n2`: no connection",
+                "latlab destroy",
+            );
+            let left = on(1, &["inspect", "--here", "--format", "json"]).good();
+            assert_eq!(left.out.trim(), "{}");
+            cluster.boot_sshd(bench, 2);
+            bench.latlab(&["destroy", &name]).good();
+            nothing_is_left(bench, 1..=2);
+        },
+    );
+}
+
+#[test]
+fn a_host_that_dies_while_it_deploys_takes_the_lab_with_it() {
+    enter(
+        "a_host_that_dies_while_it_deploys_takes_the_lab_with_it",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 2);
+            cluster.start_ssh(bench);
+            let slow = pair("udp").replace("host: n2}", "host: n2, exec: 'sleep 60'}");
+            let file = bench.file("pair", &slow);
+            let name = bench.name("pair");
+            let mut deploy = bench.command(&["deploy", &file]);
+            let pipes = deploy.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let deploying = pipes.spawn().unwrap();
+            // Its part is there, and waits for the node's command.
+            until("the second host deploys", || {
+                let labs = on(2, &["inspect", "--here", "--format", "json"]);
+                labs.out.contains(&name)
+            });
+            cluster.cut(2);
+            let said = common::finished(deploying);
+            said.ended_badly(2, "host `n2`: no connection", "removes what is still on n2");
+            let left = on(1, &["inspect", "--here", "--format", "json"]).good();
+            assert_eq!(left.out.trim(), "{}");
+            cluster.boot_sshd(bench, 2);
+            bench.latlab(&["destroy", &name]).good();
+            nothing_is_left(bench, 1..=2);
+        },
+    );
+}
+
+#[test]
+fn a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find() {
+    enter(
+        "a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 2);
+            cluster.start_ssh(bench);
+            let file = bench.file("pair", &pair("udp"));
+            let name = bench.name("pair");
+            for (signal, milliseconds) in [
+                ("KILL", 100),
+                ("KILL", 400),
+                ("KILL", 700),
+                ("KILL", 1200),
+                ("INT", 600),
+            ] {
+                let mut deploy = bench.command(&["deploy", &file]);
+                let mut child = deploy
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                std::thread::sleep(Duration::from_millis(milliseconds));
+                common::tool(&["kill", &format!("-{signal}"), &child.id().to_string()]);
+                let status = child.wait().unwrap();
+                if signal == "INT" && !status.success() {
+                    nothing_is_left(bench, 1..=2);
+                }
+                // Hosts end by themselves what they began when the connection ends; destroy may come before that.
+                until("nothing is left", || {
+                    bench.latlab(&["destroy", &name]).good();
+                    (1..=2).all(|number| {
+                        on(number, &["inspect", "--here", "--format", "json"])
+                            .out
+                            .trim()
+                            == "{}"
+                    })
+                });
+            }
+            nothing_is_left(bench, 1..=2);
+        },
+    );
+}

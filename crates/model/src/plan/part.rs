@@ -1,0 +1,243 @@
+//! The part of a lab on several hosts that one of them has.
+//!
+//! Every host plans the whole lab's addresses, which depend on nothing but the lab, and then only its own part: no host
+//! has to be told what another has chosen.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::document::Plan;
+use super::link::LinkPlan;
+use super::names::Names;
+use super::node::NodePlan;
+use super::place::Profiles;
+use super::planner::{addressed, plan_with};
+use super::resolve;
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
+use crate::facts::Facts;
+use crate::kinds::HostTunnel;
+use crate::spec::{Lab, Link};
+
+/// Ports of tunnels where a link names none: below those that Linux gives to programs (from 32768, `ip_local_port_range`).
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A host's part of a lab.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Its nodes and their ends of links, with the addresses that they have in the whole lab.
+    pub lab: Lab,
+    /// The names of all nodes of the whole lab.
+    names: Names,
+}
+
+impl Part {
+    /// Errors: a host that the lab lacks, and addresses that clash.
+    pub fn of(lab: &Lab, host: &str) -> Result<Part, Diagnostics> {
+        check_host(lab, host)?;
+        let (nodes, links) = addressed(lab)?;
+        Ok(Part {
+            lab: part(lab, host, &nodes, &links),
+            names: resolve::names(&nodes, &links),
+        })
+    }
+
+    /// Plans it on the host with these facts. Errors: as [`plan_with`].
+    pub fn plan(&self, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
+        let mut plan = plan_with(&self.lab, facts, profiles)?;
+        plan.names.clone_from(&self.names);
+        Ok(plan)
+    }
+}
+
+fn check_host(lab: &Lab, host: &str) -> Result<(), Diagnostics> {
+    let names: Vec<&str> = lab.hosts.iter().map(|host| host.name.as_str()).collect();
+    let mut errors = Diagnostics::default();
+    if !names.contains(&host) {
+        let message = match names.is_empty() {
+            true => "the lab has no `hosts`".to_string(),
+            false => format!("the lab has no host `{}`", shown(host)),
+        };
+        let at = lab
+            .hosts
+            .first()
+            .map_or(Mark::default(), |host| host.name.at);
+        errors.add(at, message, hint_one_of(host, &names));
+    }
+    errors.into_result(())
+}
+
+/// A lab with the nodes of this host, and of every link the ends here. Its addresses are the whole lab's.
+fn part(lab: &Lab, host: &str, nodes: &[NodePlan], links: &[LinkPlan]) -> Lab {
+    let mut part = lab.clone();
+    part.hosts.clear();
+    let host_of: BTreeMap<&str, &str> = lab
+        .nodes
+        .iter()
+        .filter_map(|node| Some((node.name.as_str(), node.fields.host.as_ref()?.as_str())))
+        .collect();
+    for (number, (link, plan)) in part.links.iter_mut().zip(links).enumerate() {
+        for (end, planned) in link.endpoints.iter_mut().zip(&plan.endpoints) {
+            let interface = &nodes[planned.node].interfaces[planned.interface];
+            let at = end.node.at;
+            end.mac = Some(Spanned::new(interface.mac, at));
+            let addresses = interface.addresses.iter();
+            end.addresses = addresses
+                .map(|address| Spanned::new(*address, at))
+                .collect();
+        }
+        link.tunnel = tunnel(lab, host, number, &host_of);
+        link.endpoints
+            .retain(|end| host_of.get(end.node.as_str()) == Some(&host));
+    }
+    part.links.retain(|link| !link.endpoints.is_empty());
+    part.nodes.retain(|node| {
+        node.fields
+            .host
+            .as_ref()
+            .is_some_and(|own| *own.value == *host)
+    });
+    part
+}
+
+/// The tunnel from this host to the others of a link; none where it has no other.
+fn tunnel(
+    lab: &Lab,
+    host: &str,
+    number: usize,
+    host_of: &BTreeMap<&str, &str>,
+) -> Option<HostTunnel> {
+    let link = &lab.links[number];
+    let port = port(lab, link, number);
+    let ends = link.endpoints.iter();
+    let places: Vec<&str> = ends
+        .filter_map(|end| host_of.get(end.node.as_str()).copied())
+        .collect();
+    let at = |name: &str| {
+        let host = lab.hosts.iter().find(|host| *host.name == *name)?;
+        Some(SocketAddr::new(host.address.value, port))
+    };
+    let others = places.iter().filter(|place| **place != host);
+    let remotes: BTreeMap<String, SocketAddr> = others
+        .filter_map(|place| Some(((*place).to_owned(), at(place)?)))
+        .collect();
+    let is_here = places.contains(&host);
+    let local = at(host).filter(|_| is_here && !remotes.is_empty())?;
+    Some(HostTunnel { local, remotes })
+}
+
+/// The UDP port of a link, the same on all of its hosts: the lab's name spreads labs over the range (FNV-1a), and each
+/// link has the next.
+fn port(lab: &Lab, link: &Link, number: usize) -> u16 {
+    if let Some(port) = link.port {
+        return port.value;
+    }
+    let spread = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = lab.name.bytes().fold(0x811c_9dc5, spread);
+    let count = u32::from(PORTS.end - PORTS.start);
+    let number = u32::try_from(number).unwrap_or(0);
+    let place = (hash % count + number % count) % count;
+    PORTS.start + u16::try_from(place).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Medium;
+    use crate::profile::Profile;
+
+    const LAB: &str = "name: wide
+hosts:
+  left: {address: 192.0.2.1}
+  right: {ssh: root@right, address: 192.0.2.2}
+  far: {ssh: root@far, address: 192.0.2.3}
+topology:
+  defaults: {kind: native}
+  nodes:
+    a: {host: left}
+    b: {host: left}
+    c: {host: right}
+    d: {host: far}
+  links:
+    - endpoints: ['a:eth0', 'b:eth0']
+    - {type: overlay, carrier: udp, endpoints: ['a:eth1', 'b:eth1', 'c:eth0']}
+    - {type: overlay, carrier: vxlan, port: 4000, endpoints: ['c:eth1', 'd:eth0']}
+";
+
+    fn planned(host: &str) -> Plan {
+        let lab = Lab::parse(LAB).unwrap_or_else(|e| panic!("{}", e.render("t")));
+        Part::of(&lab, host)
+            .and_then(|part| part.plan(&Facts::default(), &Profile::builtin))
+            .unwrap_or_else(|e| panic!("{}", e.render("t")))
+    }
+
+    fn addresses(plan: &Plan) -> Vec<String> {
+        let each = plan.nodes.iter().flat_map(|node| {
+            let each = node.interfaces.iter();
+            each.map(|i| format!("{}:{} {} {}", node.name, i.name, i.mac, i.addresses[0]))
+        });
+        each.collect()
+    }
+
+    fn tunnel_of(plan: &Plan, link: &str) -> Option<HostTunnel> {
+        let link = plan.links.iter().find(|l| l.name == link)?;
+        match &link.medium {
+            Medium::Overlay(overlay) => overlay.tunnel.clone(),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_parts_together_have_the_addresses_of_the_whole() {
+        let lab = Lab::parse(LAB).unwrap();
+        let (nodes, _) = addressed(&lab).unwrap();
+        let whole: Vec<String> = nodes
+            .iter()
+            .flat_map(|node| {
+                let each = node.interfaces.iter();
+                each.map(|i| format!("{}:{} {} {}", node.name, i.name, i.mac, i.addresses[0]))
+            })
+            .collect();
+        let parts: Vec<String> = ["left", "right", "far"]
+            .iter()
+            .flat_map(|host| addresses(&planned(host)))
+            .collect();
+        assert_eq!(parts, whole);
+    }
+
+    #[test]
+    fn both_ends_of_a_tunnel_know_each_other() {
+        let left = tunnel_of(&planned("left"), "l1").expect("a tunnel");
+        let right = tunnel_of(&planned("right"), "l1").expect("a tunnel");
+        assert_eq!(left.remotes["right"], right.local);
+        assert_eq!(right.remotes["left"], left.local);
+        assert!(PORTS.contains(&left.local.port()));
+        assert_eq!(tunnel_of(&planned("left"), "l0"), None);
+        let far = tunnel_of(&planned("far"), "l2").expect("a tunnel");
+        assert_eq!(far.local.to_string(), "192.0.2.3:4000");
+        assert_eq!(planned("far").links.len(), 1);
+    }
+
+    #[test]
+    fn a_node_knows_the_names_of_those_on_other_hosts() {
+        let plan = planned("right");
+        assert_eq!(plan.names.lookup("c", "a")[0].to_string(), "198.18.1.1");
+        assert_eq!(plan.names.nodes.len(), 4);
+    }
+
+    #[test]
+    fn the_whole_is_not_planned_on_one_machine() {
+        let lab = Lab::parse(LAB).unwrap();
+        let errors = crate::plan::plan(&lab, &Facts::default()).unwrap_err();
+        let text = errors.render("t");
+        assert!(text.starts_with("t:3:3: a lab on several hosts"), "{text}");
+    }
+
+    #[test]
+    fn a_host_that_the_lab_lacks_is_refused() {
+        let lab = Lab::parse(LAB).unwrap();
+        let errors = Part::of(&lab, "rigth").unwrap_err();
+        let text = errors.render("t");
+        assert!(text.contains("the lab has no host `rigth`"), "{text}");
+        assert!(text.contains("right"), "{text}");
+    }
+}
