@@ -74,7 +74,10 @@ pub fn run(args: &Deploy) -> Outcome {
 fn plan(args: &Deploy, source: &Source) -> Result<Plan, Unusable> {
     let isolation = !args.no_isolation;
     match &args.host {
-        Some(host) => files::plan_part(source, host, isolation),
+        Some(host) => {
+            let keys = args.peer_key.iter().cloned().collect();
+            files::plan_part(source, host, &keys, isolation)
+        }
         None => files::plan_lab(source, Machine::Here, isolation),
     }
 }

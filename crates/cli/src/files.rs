@@ -1,6 +1,6 @@
 //! The documents named on the command line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -212,10 +212,17 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Resul
     plan_with(&lab, &facts, &profile).map_err(|all| source.mistakes(all))
 }
 
-/// Reads a lab, and plans the part of one of its hosts on this machine.
-pub fn plan_part(source: &Source, host: &str, isolation: bool) -> Result<Plan, Unusable> {
+/// Reads a lab, and plans the part of one of its hosts on this machine. `keys` are the other hosts' public keys.
+pub fn plan_part(
+    source: &Source,
+    host: &str,
+    keys: &BTreeMap<String, String>,
+    isolation: bool,
+) -> Result<Plan, Unusable> {
     let lab = read_lab(source, isolation)?;
-    let part = Part::of(&lab, host).map_err(|all| source.mistakes(all))?;
+    let private = Dirs::from_env().host_key();
+    let part = Part::of(&lab, host).and_then(|part| part.with_keys(&private, keys));
+    let part = part.map_err(|all| source.mistakes(all))?;
     let facts = Machine::Here.facts([&part.lab].into_iter(), &[], false)?;
     part.plan(&facts, &profile)
         .map_err(|all| source.mistakes(all))

@@ -88,6 +88,7 @@ fn main() -> ExitCode {
         Verb::Studies(a) => studies::run(a),
         Verb::Paper(a) => paper::run(a),
         Verb::Schema(a) => validate::schema(a),
+        Verb::HostKey => hosts::key::run(),
         Verb::Completions(a) => completions::run(a),
     };
     match result {

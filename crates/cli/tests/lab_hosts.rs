@@ -68,7 +68,7 @@ fn a_lab_lies_on_three_hosts() {
             "name: NAME\n{}topology:\n  nodes:\n    a: {{kind: container, host: here}}\n    b: {{kind: native, host: n1}}\n    \
              c: {{kind: native, host: n2}}\n    d: {{kind: native, host: n2}}\n  links:\n    \
              - {{type: overlay, carrier: udp, endpoints: ['a:eth0', 'b:eth0', 'c:eth0', 'd:eth0']}}\n    \
-             - {{type: overlay, carrier: vxlan, endpoints: ['b:eth1', 'c:eth1']}}\n    \
+             - {{type: overlay, carrier: sealed, endpoints: ['b:eth1', 'c:eth1']}}\n    \
              - {{type: veth, endpoints: ['c:eth2', 'd:eth2']}}\n",
             hosts(2, true)
         );
@@ -99,12 +99,19 @@ fn a_lab_lies_on_three_hosts() {
                 bench.exec(&name, from, &ping).good();
             }
         }
-        let second = bench.exec(
-            &name,
-            "b",
-            &["ping", "-c", "1", "-W", "10", "-I", "eth1", "198.18.2.2"],
+        // The sealed link, whose daemon on each host has its own key and the other's public one.
+        let ping = ["ping", "-c", "3", "-i", "0.02", "-W", "10", "-I", "eth1"];
+        let ping = [&ping[..], &["198.18.2.2"]].concat();
+        bench.exec(&name, "b", &ping).good();
+        let config = bench.run_dir().join(&name).join("overlay/l1/config");
+        let mut ssh = Command::new("ssh");
+        let config = finish(ssh.args(["n1", "cat"]).arg(config)).good();
+        let key = on(2, &["host-key"]).good().out;
+        let sealed = format!("sealed {}", address(2));
+        assert!(
+            config.out.contains(&sealed) && config.out.contains(key.trim()),
+            "{config:#?}"
         );
-        assert!(second.code == 0 || second.err.is_empty(), "{second:#?}");
         // Arguments, output and exit code pass the shells on the way.
         let said = bench.exec(
             &name,

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `/var/lib/latlab/labs/LAB` | the journal and the state of a lab, the storage of its nodes | until it is destroyed |
 //! | `/var/lib/latlab/hosts/LAB.json` | the hosts of a lab that was deployed from here onto several | until it is destroyed on all of them |
+//! | `/var/lib/latlab/host.key` | this machine's private key of sealed links | until removed by hand |
 //! | `/var/lib/latlab/tuning.json` | what was tuned, for whom, and what was there before | until all of it is reverted |
 //! | `/var/lib/latlab/campaign-part.json` | which labs a part of a campaign deploys | until it is measured |
 //! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
@@ -79,6 +80,11 @@ impl Dirs {
     /// The hosts of a lab that lies on several, on the machine where it was deployed from.
     pub fn hosts_of(&self, lab: &str) -> PathBuf {
         self.across().join(format!("{lab}.json"))
+    }
+
+    /// This machine's private key of sealed links to other machines.
+    pub fn host_key(&self) -> PathBuf {
+        self.state.join("host.key")
     }
 
     /// The directory of [`Self::hosts_of`].

@@ -118,6 +118,8 @@ pub enum Verb {
     Paper(Paper),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
     Schema(Schema),
+    /// Print the public key of this machine, which seals links to it from other hosts of a lab (needs root).
+    HostKey,
     /// Print the completions of a shell.
     Completions(Completions),
 }
@@ -182,6 +184,9 @@ pub struct Deploy {
     /// Deploy only the part of this host of the lab. `latlab deploy` calls this on each host by itself.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
+    /// Public key of another host of the lab, for sealed links (repeatable). `latlab deploy` gives them by itself.
+    #[arg(long, value_name = "HOST=KEY", requires = "host", value_parser = peer_key)]
+    pub peer_key: Vec<(String, String)>,
     /// If something fails, leave the nodes up for inspection instead of destroying them.
     #[arg(long)]
     pub keep: bool,
@@ -574,6 +579,17 @@ Examples:
   latlab overlay --control /run/overlay.sock -- show > overlay.conf
   latlab overlay --control /run/overlay.sock < changes
   latlab overlay --connect 10.0.0.2:7700 --certificate me.pem --key me.key --authority ca.pem show";
+
+/// `HOST=KEY`, a key of Curve25519 in hexadecimal.
+fn peer_key(text: &str) -> Result<(String, String), String> {
+    let is_key = |key: &str| key.len() == 64 && key.chars().all(|c| c.is_ascii_hexdigit());
+    match text.split_once('=') {
+        Some((host, key)) if !host.is_empty() && is_key(key) => {
+            Ok((host.into(), key.to_lowercase()))
+        }
+        _ => Err("write HOST=KEY, as `latlab host-key` prints it: 64 hexadecimal digits".into()),
+    }
+}
 
 #[cfg(test)]
 mod tests {

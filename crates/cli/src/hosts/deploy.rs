@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use latlab_host::dirs::Dirs;
+use latlab_model::kinds::Carrier;
 use latlab_model::spec::Lab;
 use latlab_model::state::NodeRow;
 
 use super::destroy::destroy;
-use super::inspect::{labs_of, of_host};
+use super::inspect::{labs_in, of_host};
 use super::record::{Host, Record};
 use super::remote::{Answer, each};
 use crate::args::Deploy;
@@ -19,29 +20,32 @@ use crate::{inspect, run, signals};
 
 pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     let record = Record::of(lab);
-    if args.dry_run {
-        return show(args, source, &record);
-    }
-    if args.keep {
-        let message = "--keep is for labs on one machine";
-        return Err(Failure::new(
-            message,
-            "without it a lab on hosts is all or nothing",
-        ));
+    if args.keep && !args.dry_run {
+        let hint = "without it a lab on hosts is all or nothing";
+        return Err(Failure::new("--keep is for labs on one machine", hint));
     }
     let dirs = Dirs::from_env();
     let stop = signals::stop_flag()?;
-    record.must_be_new(&dirs)?;
-    check_hosts(&record)?;
-    record.create(&dirs)?;
+    if !args.dry_run {
+        record.must_be_new(&dirs)?;
+    }
+    let keys = check_hosts(args, &record, lab)?;
+    if !args.dry_run {
+        record.create(&dirs)?;
+    }
     let bar = run::progress(record.hosts.len(), "hosts");
     let answers = each(&record.hosts, |host| {
-        let answer = host.tell(&words(args, host), &source.text, &stop);
+        let words = words(args, host, &keys);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let answer = host.tell(&words, &source.text, &stop);
         bar.set_message(format!("{}: {}", host.name, outcome(&answer)));
         bar.inc(1);
         answer
     });
     bar.finish_and_clear();
+    if args.dry_run {
+        return show(&record, &answers);
+    }
     let rows = match rows(&record, &answers) {
         Ok(rows) if !stop.load(Ordering::Relaxed) => rows,
         rows => {
@@ -55,41 +59,63 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every host must answer, with this version, and without a lab of this name, before anything is changed.
-fn check_hosts(record: &Record) -> Result<(), Failure> {
+/// Every host must answer, with this version, and without a lab of this name, before anything is changed. Returns the
+/// hosts' public keys, if the lab has sealed links.
+fn check_hosts(
+    args: &Deploy,
+    record: &Record,
+    lab: &Lab,
+) -> Result<BTreeMap<String, String>, Failure> {
     let own = format!("latlab {}", env!("CARGO_PKG_VERSION"));
+    let is_sealed = lab
+        .links
+        .iter()
+        .any(|link| link.carrier() == Carrier::Sealed);
     let found = each(&record.hosts, |host| {
-        let version = host.ask(&["--version"]);
-        if !version.is_good() {
-            return Err(version.reason());
-        }
-        let version = version.output.trim();
-        if version != own {
+        let about = host.ask_about(is_sealed);
+        let mut lines = about.output.splitn(3, '\n');
+        let mut line = || lines.next().unwrap_or_default();
+        let (version, key, labs) = (line(), line(), line());
+        if !version.is_empty() && version != own {
             return Err(format!("it has {version}, and this is {own}"));
         }
-        match labs_of(host)?.contains_key(&record.lab) {
-            true => Err(format!("lab `{}` is deployed there already", record.lab)),
-            false => Ok(()),
+        if !about.is_good() {
+            return Err(about.reason());
+        }
+        match labs_in(labs)?.contains_key(&record.lab) {
+            true if !args.dry_run => Err(format!("lab `{}` is deployed there already", record.lab)),
+            _ => Ok(key.to_string()),
         }
     });
-    let reasons = record.hosts.iter().zip(found).filter_map(|(host, found)| {
-        let reason = found.err()?;
-        Some(format!("host `{}`: {reason}", host.name))
-    });
-    let reasons: Vec<String> = reasons.collect();
+    let mut keys = BTreeMap::new();
+    let mut reasons = Vec::new();
+    for (host, found) in record.hosts.iter().zip(found) {
+        match found {
+            Ok(key) if is_sealed => {
+                keys.insert(host.name.clone(), key);
+            }
+            Ok(_) => {}
+            Err(reason) => reasons.push(format!("host `{}`: {reason}", host.name)),
+        }
+    }
     if reasons.is_empty() {
-        return Ok(());
+        return Ok(keys);
     }
     let hint = "nothing was changed; every host needs ssh for root (or sudo without a password) and this latlab";
     Err(Failure::new(reasons.join("; "), hint))
 }
 
 /// The words of latlab on a host.
-fn words<'a>(args: &Deploy, host: &'a Host) -> Vec<&'a str> {
-    let mut words = vec!["deploy", "--host", &host.name, "--format", "json"];
-    words.extend(args.no_isolation.then_some("--no-isolation"));
-    words.extend(args.dry_run.then_some("--dry-run"));
-    words.push("-");
+fn words(args: &Deploy, host: &Host, keys: &BTreeMap<String, String>) -> Vec<String> {
+    let mut words: Vec<String> = ["deploy", "--host", &host.name, "--format", "json"]
+        .map(ToString::to_string)
+        .to_vec();
+    for (name, key) in keys.iter().filter(|(name, _)| **name != host.name) {
+        words.extend(["--peer-key".to_string(), format!("{name}={key}")]);
+    }
+    words.extend(args.no_isolation.then(|| "--no-isolation".to_string()));
+    words.extend(args.dry_run.then(|| "--dry-run".to_string()));
+    words.push("-".into());
     words
 }
 
@@ -142,11 +168,7 @@ fn undo(dirs: &Dirs, record: Record, answers: &[Answer]) -> Result<String, Failu
 }
 
 /// Prints the plan of each host.
-fn show(args: &Deploy, source: &Source, record: &Record) -> Outcome {
-    let stop = signals::stop_flag()?;
-    let answers = each(&record.hosts, |host| {
-        host.tell(&words(args, host), &source.text, &stop)
-    });
+fn show(record: &Record, answers: &[Answer]) -> Outcome {
     let mut plans = serde_json::Map::new();
     for (host, answer) in record.hosts.iter().zip(answers) {
         match serde_json::from_str(&answer.output) {
@@ -155,7 +177,8 @@ fn show(args: &Deploy, source: &Source, record: &Record) -> Outcome {
             }
             _ => {
                 let message = format!("host `{}`: {}", host.name, answer.reason());
-                return Err(Failure::new(message, "nothing was changed"));
+                let hint = answer.hint().unwrap_or("nothing was changed");
+                return Err(Failure::new(message, hint));
             }
         }
     }

@@ -36,12 +36,17 @@ fn rows_of(host: &Host, lab: &str) -> Result<Vec<NodeRow>, String> {
 }
 
 /// The labs that are deployed on a host.
-pub(super) fn labs_of(host: &Host) -> Result<BTreeMap<String, Vec<NodeRow>>, String> {
+fn labs_of(host: &Host) -> Result<BTreeMap<String, Vec<NodeRow>>, String> {
     let answer = host.ask(&["inspect", "--here", "--format", "json"]);
     if !answer.is_good() {
         return Err(answer.reason());
     }
-    serde_json::from_str(&answer.output).map_err(|_| "its latlab is another version".into())
+    labs_in(&answer.output)
+}
+
+/// The labs in the output of `inspect --format json`.
+pub(super) fn labs_in(output: &str) -> Result<BTreeMap<String, Vec<NodeRow>>, String> {
+    serde_json::from_str(output).map_err(|_| "its latlab is another version".into())
 }
 
 /// Rows as a host printed them, with its name.

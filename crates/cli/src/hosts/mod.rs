@@ -7,5 +7,6 @@ pub mod deploy;
 pub mod destroy;
 pub mod exec;
 pub mod inspect;
+pub mod key;
 pub mod record;
 mod remote;

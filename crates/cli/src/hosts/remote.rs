@@ -31,6 +31,15 @@ kill $watch 2>/dev/null || true
 exit $status
 "#;
 
+/// Lines of its version and of its key, and below them the labs there: one connection for all.
+const ABOUT: &str = r#"set -- LATLAB
+[ "$(id -u)" = 0 ] || set -- sudo --non-interactive "$@"
+set -e
+"$@" --version
+KEY
+exec "$@" inspect --here --format json
+"#;
+
 const PLAIN: &str = r#"set -- LATLAB
 [ "$(id -u)" = 0 ] || set -- sudo --non-interactive "$@"
 exec "$@"
@@ -129,6 +138,19 @@ impl Host {
     /// Runs latlab there to its end.
     pub(super) fn ask(&self, arguments: &[&str]) -> Answer {
         let mut command = self.attached(arguments, false);
+        answer(command.stdin(Stdio::null()), None, &AtomicBool::new(false))
+    }
+
+    /// Asks for latlab's version, for the machine's public key (an empty line without), and for the labs there.
+    pub(super) fn ask_about(&self, with_key: bool) -> Answer {
+        let key = match with_key {
+            true => r#""$@" host-key"#,
+            false => "echo",
+        };
+        let script = ABOUT
+            .replace("KEY", key)
+            .replace("LATLAB", &self.words(&[]));
+        let mut command = self.shell(&script, &[]);
         answer(command.stdin(Stdio::null()), None, &AtomicBool::new(false))
     }
 

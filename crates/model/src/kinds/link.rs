@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +80,9 @@ pub enum Carrier {
     Vxlan,
     /// The same in the overlay's own format, which keeps large frames whole.
     Udp,
-    /// The same without anything around the frames.
+    /// As `Udp`, encrypted and authenticated; between machines only.
+    Sealed,
+    /// The frames as they are, on a wire of their own.
     Direct,
 }
 
@@ -91,6 +94,8 @@ impl Carrier {
             Carrier::Vxlan => VXLAN_OVERHEAD,
             // Inner Ethernet with a tag, the private header, UDP and IPv4.
             Carrier::Udp => 100,
+            // And the sealed header with its tag.
+            Carrier::Sealed => 132,
         }
     }
 }
@@ -101,6 +106,18 @@ pub struct HostTunnel {
     pub local: SocketAddr,
     /// The tunnel's ends on the other hosts, by the hosts' names.
     pub remotes: BTreeMap<String, SocketAddr>,
+    /// The keys of a sealed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<TunnelKeys>,
+}
+
+/// The keys of a sealed tunnel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelKeys {
+    /// The file with this machine's private key.
+    pub private: PathBuf,
+    /// The other hosts' public keys in hexadecimal, by the hosts' names.
+    pub public: BTreeMap<String, String>,
 }
 
 /// The cable that joins a process or container to an `overlay`.

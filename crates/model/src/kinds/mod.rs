@@ -10,7 +10,9 @@ mod vm_net;
 
 pub use container::{CAPABILITIES, CgroupNeed, Devices, Pids, Runtime, Seccomp, Security};
 pub(crate) use link::VXLAN_OVERHEAD;
-pub use link::{Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac};
+pub use link::{
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, TunnelKeys,
+};
 pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
 };

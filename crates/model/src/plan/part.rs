@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 
 use super::document::Plan;
 use super::link::LinkPlan;
@@ -15,7 +16,7 @@ use super::planner::{addressed, plan_with};
 use super::resolve;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
-use crate::kinds::HostTunnel;
+use crate::kinds::{Carrier, HostTunnel, TunnelKeys};
 use crate::spec::{Lab, Link};
 
 /// Ports of tunnels where a link names none: below those that Linux gives to programs (from 32768, `ip_local_port_range`).
@@ -39,6 +40,41 @@ impl Part {
             lab: part(lab, host, &nodes, &links),
             names: resolve::names(&nodes, &links),
         })
+    }
+
+    /// Gives sealed links the file of this machine's private key, and the other hosts' public keys. Errors: a host whose
+    /// key is not there.
+    pub fn with_keys(
+        mut self,
+        private: &Path,
+        public: &BTreeMap<String, String>,
+    ) -> Result<Part, Diagnostics> {
+        let mut errors = Diagnostics::default();
+        for link in self.lab.links.iter_mut() {
+            let is_sealed = link.carrier() == Carrier::Sealed;
+            let (Some(tunnel), true) = (&mut link.tunnel, is_sealed) else {
+                continue;
+            };
+            let mut keys = BTreeMap::new();
+            for host in tunnel.remotes.keys() {
+                if let Some(key) = public.get(host) {
+                    keys.insert(host.clone(), key.clone());
+                    continue;
+                }
+                let message = format!(
+                    "link `{}` is sealed, and host `{host}` has no key",
+                    *link.name
+                );
+                let hint =
+                    "`latlab deploy` asks all hosts for theirs; by hand: `--peer-key HOST=KEY`";
+                errors.add(link.at, message, hint);
+            }
+            tunnel.keys = Some(TunnelKeys {
+                private: private.to_path_buf(),
+                public: keys,
+            });
+        }
+        errors.into_result(self)
     }
 
     /// Plans it on the host with these facts. Errors: as [`plan_with`].
@@ -122,7 +158,11 @@ fn tunnel(
         .collect();
     let is_here = places.contains(&host);
     let local = at(host).filter(|_| is_here && !remotes.is_empty())?;
-    Some(HostTunnel { local, remotes })
+    Some(HostTunnel {
+        local,
+        remotes,
+        keys: None,
+    })
 }
 
 /// The UDP port of a link, the same on all of its hosts: the lab's name spreads labs over the range (FNV-1a), and each
@@ -222,6 +262,29 @@ topology:
         let plan = planned("right");
         assert_eq!(plan.names.lookup("c", "a")[0].to_string(), "198.18.1.1");
         assert_eq!(plan.names.nodes.len(), 4);
+    }
+
+    #[test]
+    fn a_sealed_link_has_the_keys_of_its_other_hosts() {
+        let lab = LAB.replace("carrier: vxlan, port: 4000", "carrier: sealed");
+        let lab = Lab::parse(&lab).unwrap();
+        let part = || Part::of(&lab, "right").unwrap();
+        let private = Path::new("/var/lib/latlab/host.key");
+        let none = part().with_keys(private, &BTreeMap::new()).unwrap_err();
+        let text = none.render("t");
+        assert!(
+            text.contains("link `l2` is sealed, and host `far` has no key"),
+            "{text}"
+        );
+        let public =
+            BTreeMap::from(["far", "left"].map(|name| (name.to_string(), "00".repeat(32))));
+        let part = part().with_keys(private, &public).unwrap();
+        let plan = part.plan(&Facts::default(), &Profile::builtin).unwrap();
+        let keys = tunnel_of(&plan, "l2")
+            .and_then(|tunnel| tunnel.keys)
+            .expect("keys");
+        assert_eq!(keys.public.keys().collect::<Vec<_>>(), ["far"]);
+        assert_eq!(tunnel_of(&plan, "l1").unwrap().keys, None);
     }
 
     #[test]

@@ -137,17 +137,22 @@ fn check_link(
             let message = format!("`port` of link `{name}` is for links between hosts");
             errors.add(port.at, message, "remove it");
         }
+        if let Some(carrier) = link.carrier.filter(|c| c.value == Carrier::Sealed) {
+            let message = format!("link `{name}` is sealed, and all of its ends are on one host");
+            let hint = "`carrier: udp` is the same without encryption";
+            errors.add(carrier.at, message, hint);
+        }
         return;
     }
     let refused = |at: Mark, is: &str, errors: &mut Diagnostics| {
         let places = places.join(", ");
         let message = format!("link `{name}` joins hosts {places}, and is {is}");
-        let hint = "between hosts: `type: overlay` with `carrier: udp` or `vxlan`, over a network that you trust";
+        let hint = "between hosts: `type: overlay` with `carrier: sealed`, or `udp` or `vxlan` over a wire that you trust";
         errors.add(at, message, hint);
     };
     match (link.kind.value, link.carrier) {
         (LinkKind::Overlay, Some(carrier)) => match carrier.value {
-            Carrier::Udp | Carrier::Vxlan => {}
+            Carrier::Sealed | Carrier::Udp | Carrier::Vxlan => {}
             other => refused(carrier.at, &format!("of carrier {}", other.word()), errors),
         },
         (LinkKind::Overlay, None) => refused(link.kind.at, "without a carrier", errors),

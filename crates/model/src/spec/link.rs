@@ -12,7 +12,7 @@ use crate::units::{BitsPerSecond, Nanos};
 read_words!(LinkKind, "a type of link", "veth");
 
 words!(Carrier, "a carrier", {
-    "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "direct" => Direct,
+    "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "sealed" => Sealed, "direct" => Direct,
 });
 
 words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });

@@ -205,14 +205,24 @@ fn tunnels(
     netns: &Path,
 ) -> Result<(), Refusal> {
     for (host, remote) in &tunnel.remotes {
-        let link = tunnel_to(carrier, *remote, tunnel.local, Some(netns));
+        let keys = tunnel.keys.as_ref();
+        let public = keys.and_then(|keys| Some((keys, keys.public.get(host)?)));
+        let link = match public {
+            Some((keys, peer)) => with_network(LinkKind::Sealed {
+                remote: *remote,
+                local: Some(tunnel.local),
+                netns: Some(netns.to_path_buf()),
+                key: keys.private.clone(),
+                peer: peer.clone(),
+            }),
+            None => tunnel_to(carrier, *remote, tunnel.local, Some(netns)),
+        };
         overlay.add(Item::Link(format!("host-{host}"), link))?;
     }
     Ok(())
 }
 
-/// A tunnel whose sockets are in this namespace, or in the daemon's. The other host gets nothing that is added to the
-/// daemon later.
+/// A tunnel whose sockets are in this namespace, or in the daemon's.
 fn tunnel_to(
     carrier: Carrier,
     remote: SocketAddr,
@@ -220,7 +230,7 @@ fn tunnel_to(
     netns: Option<&Path>,
 ) -> Link {
     let (local, netns) = (Some(local), netns.map(Path::to_path_buf));
-    let kind = match carrier {
+    with_network(match carrier {
         Carrier::Udp => LinkKind::Udp {
             remote,
             local,
@@ -231,7 +241,11 @@ fn tunnel_to(
             local,
             netns,
         },
-    };
+    })
+}
+
+/// A link of the one network: the other host gets nothing that is added to the daemon later.
+fn with_network(kind: LinkKind) -> Link {
     Link {
         kind,
         networks: BTreeSet::from([NETWORK.into()]),

@@ -1,0 +1,38 @@
+//! `latlab host-key`: the key of this machine for sealed links. It is made at the first call, and never leaves the machine.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use latlab_host::dirs::Dirs;
+use latlab_overlay::links::udp::sealed::{Identity, hexadecimal};
+
+use crate::failure::{Hint, Outcome, need_root};
+
+pub fn run() -> Outcome {
+    need_root("host-key", "only root may read the machine's private key")?;
+    let path = Dirs::from_env().host_key();
+    let identity = read_or_make(&path).hint(format!("{} holds the key", path.display()))?;
+    println!("{}", hexadecimal(&identity.public()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_or_make(path: &Path) -> io::Result<Identity> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mut file = match OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+    {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Identity::read(path),
+        file => file?,
+    };
+    let identity = Identity::generate()?;
+    writeln!(file, "{}", identity.private_text())?;
+    Ok(identity)
+}
