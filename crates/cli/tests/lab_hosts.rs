@@ -157,6 +157,17 @@ fn deploying_onto_hosts_is_all_or_nothing() {
         let said = bench.latlab(&["deploy", &bench.file("pair", &absent)]);
         said.ended_badly(2, "host `n2`: no connection", "nothing was changed");
         nothing_is_left(bench, 1..=1);
+        // No latlab there, and another one.
+        let program = format!("latlab: {}}}\ntopology", env!("CARGO_BIN_EXE_latlab"));
+        for (other, told) in [
+            ("/nowhere/latlab", "not found"),
+            ("echo latlab 0.0", "it has latlab 0.0"),
+        ] {
+            let strange = pair("udp").replace(&program, &format!("latlab: {other}}}\ntopology"));
+            let said = bench.latlab(&["deploy", &bench.file("pair", &strange)]);
+            said.ended_badly(2, told, "nothing was changed");
+        }
+        nothing_is_left(bench, 1..=2);
         // Another's lab of that name stays as it is.
         let other = format!("name: {name}\ntopology: {{nodes: {{x: {{kind: native}}}}}}\n");
         let file = bench.root().join("other.yaml");

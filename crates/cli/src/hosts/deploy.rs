@@ -13,6 +13,7 @@ use super::destroy::destroy;
 use super::inspect::{labs_in, of_host};
 use super::record::{Host, Record};
 use super::remote::{Answer, each};
+use super::session::{About, Session};
 use crate::args::Deploy;
 use crate::failure::{Failure, INTERRUPTED, Outcome};
 use crate::files::Source;
@@ -29,15 +30,21 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     if !args.dry_run {
         record.must_be_new(&dirs)?;
     }
-    let keys = check_hosts(args, &record, lab)?;
+    let is_sealed = lab
+        .links
+        .iter()
+        .any(|link| link.carrier() == Carrier::Sealed);
+    let open = |host: &Host| Session::open(host, is_sealed, source.text.len());
+    let opened = each(&record.hosts, open);
+    let (sessions, keys) = check_hosts(args, &record, opened)?;
     if !args.dry_run {
         record.create(&dirs)?;
     }
     let bar = run::progress(record.hosts.len(), "hosts");
-    let answers = each(&record.hosts, |host| {
+    let answers = each(record.hosts.iter().zip(sessions), |(host, session)| {
         let words = words(args, host, &keys);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let answer = host.tell(&words, &source.text, &stop);
+        let answer = session.tell(&words, &source.text, &stop);
         bar.set_message(format!("{}: {}", host.name, outcome(&answer)));
         bar.inc(1);
         answer
@@ -60,49 +67,50 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
 }
 
 /// Every host must answer, with this version, and without a lab of this name, before anything is changed. Returns the
-/// hosts' public keys, if the lab has sealed links.
+/// connections, and the hosts' public keys where they were asked for.
 fn check_hosts(
     args: &Deploy,
     record: &Record,
-    lab: &Lab,
-) -> Result<BTreeMap<String, String>, Failure> {
-    let own = format!("latlab {}", env!("CARGO_PKG_VERSION"));
-    let is_sealed = lab
-        .links
-        .iter()
-        .any(|link| link.carrier() == Carrier::Sealed);
-    let found = each(&record.hosts, |host| {
-        let about = host.ask_about(is_sealed);
-        let mut lines = about.output.splitn(3, '\n');
-        let mut line = || lines.next().unwrap_or_default();
-        let (version, key, labs) = (line(), line(), line());
-        if !version.is_empty() && version != own {
-            return Err(format!("it has {version}, and this is {own}"));
-        }
-        if !about.is_good() {
-            return Err(about.reason());
-        }
-        match labs_in(labs)?.contains_key(&record.lab) {
-            true if !args.dry_run => Err(format!("lab `{}` is deployed there already", record.lab)),
-            _ => Ok(key.to_string()),
-        }
-    });
+    opened: Vec<Result<(Session, About), Answer>>,
+) -> Result<(Vec<Session>, BTreeMap<String, String>), Failure> {
+    let mut sessions = Vec::new();
     let mut keys = BTreeMap::new();
     let mut reasons = Vec::new();
-    for (host, found) in record.hosts.iter().zip(found) {
-        match found {
-            Ok(key) if is_sealed => {
-                keys.insert(host.name.clone(), key);
+    for (host, opened) in record.hosts.iter().zip(opened) {
+        let found = opened.map_err(|answer| unlike(&answer.output).unwrap_or(answer.reason()));
+        let checked = found.and_then(|(session, about)| {
+            if let Some(unlike) = unlike(&about.version) {
+                return Err(unlike);
             }
-            Ok(_) => {}
+            match labs_in(&about.labs)?.contains_key(&record.lab) {
+                true if !args.dry_run => {
+                    Err(format!("lab `{}` is deployed there already", record.lab))
+                }
+                _ => Ok((session, about.key)),
+            }
+        });
+        match checked {
+            Ok((session, key)) => {
+                sessions.push(session);
+                if !key.is_empty() {
+                    keys.insert(host.name.clone(), key);
+                }
+            }
             Err(reason) => reasons.push(format!("host `{}`: {reason}", host.name)),
         }
     }
     if reasons.is_empty() {
-        return Ok(keys);
+        return Ok((sessions, keys));
     }
     let hint = "nothing was changed; every host needs ssh for root (or sudo without a password) and this latlab";
     Err(Failure::new(reasons.join("; "), hint))
+}
+
+/// The version in the first line of a host's output, if it is another than this.
+fn unlike(output: &str) -> Option<String> {
+    let own = format!("latlab {}", env!("CARGO_PKG_VERSION"));
+    let version = output.lines().next().filter(|version| *version != own)?;
+    Some(format!("it has {version}, and this is {own}"))
 }
 
 /// The words of latlab on a host.

@@ -10,3 +10,4 @@ pub mod inspect;
 pub mod key;
 pub mod record;
 mod remote;
+mod session;
