@@ -6,6 +6,7 @@ use latlab_host::nodes::session::Command;
 
 use crate::args::Shell;
 use crate::failure::{Outcome, explain, need_root};
+use crate::hosts::{self, record::Record};
 use crate::{pipes, terminal};
 
 /// The image decides which shells there are.
@@ -13,7 +14,14 @@ const LOGIN: &str = "if [ -x /bin/bash ]; then exec /bin/bash -l; fi; exec /bin/
 
 pub fn run(args: &Shell) -> Outcome {
     need_root("shell", "it enters the node's namespaces")?;
-    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
+    let dirs = Dirs::from_env();
+    if let Some(record) = Record::read(&dirs, &args.lab)? {
+        let host = record.host_of(&args.node)?;
+        if host.ssh.is_some() {
+            return hosts::exec::shell(args, host);
+        }
+    }
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let command = Command::shell(LOGIN);
     if terminal::is_there() {
         terminal::run(&lab, &args.node, &command)

@@ -4,6 +4,7 @@ mod cluster;
 mod common;
 
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -122,6 +123,17 @@ fn a_lab_lies_on_three_hosts() {
             (said.code, said.out.trim(), said.err.trim()),
             (7, "c", "a  b")
         );
+        let mut shell = bench.command(&["shell", &name, "d"]);
+        let mut shell = shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let typed = b"hostname\nexit 3\n";
+        shell.stdin.take().unwrap().write_all(typed).unwrap();
+        let said = common::finished(shell);
+        assert_eq!((said.code, said.out.trim()), (3, "d"), "{said:#?}");
         bench
             .latlab(&["exec", &name, "nobody", "--", "true"])
             .refused(2, "has no node `nobody`", "it has a, b, c, d");
