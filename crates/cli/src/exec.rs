@@ -14,11 +14,8 @@ use crate::{pipes, terminal};
 pub fn run(args: &Exec) -> Outcome {
     need_root("exec", "it enters the node's namespaces")?;
     let dirs = Dirs::from_env();
-    if let Some(record) = Record::read(&dirs, &args.lab)? {
-        let host = record.host_of(&args.node)?;
-        if host.ssh.is_some() {
-            return hosts::exec::run(args, host);
-        }
+    if let Some(host) = Record::remote_of(&dirs, &args.lab, &args.node)? {
+        return hosts::exec::run(args, &host);
     }
     let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let mut command = Command::new(args.command.iter().cloned());

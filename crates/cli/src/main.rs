@@ -43,6 +43,7 @@ mod serve;
 mod shell;
 mod signals;
 mod snapshot;
+mod ssh;
 mod studies;
 mod table;
 mod terminal;

@@ -15,11 +15,8 @@ const LOGIN: &str = "if [ -x /bin/bash ]; then exec /bin/bash -l; fi; exec /bin/
 pub fn run(args: &Shell) -> Outcome {
     need_root("shell", "it enters the node's namespaces")?;
     let dirs = Dirs::from_env();
-    if let Some(record) = Record::read(&dirs, &args.lab)? {
-        let host = record.host_of(&args.node)?;
-        if host.ssh.is_some() {
-            return hosts::exec::shell(args, host);
-        }
+    if let Some(host) = Record::remote_of(&dirs, &args.lab, &args.node)? {
+        return hosts::exec::shell(args, &host);
     }
     let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let command = Command::shell(LOGIN);

@@ -45,12 +45,19 @@ fn on(number: usize, words: &[&str]) -> Said {
     finish(ssh.args(words))
 }
 
+/// The labs on a machine of the cluster, as JSON.
+fn labs_on(number: usize) -> String {
+    on(number, &["inspect", "--here", "--format", "json"])
+        .out
+        .trim()
+        .to_owned()
+}
+
 /// No part of any lab is on the first machines of the cluster, and no process or interface of one.
 #[track_caller]
 fn nothing_is_left(bench: &Bench, machines: std::ops::RangeInclusive<usize>) {
     for number in machines {
-        let left = on(number, &["inspect", "--here", "--format", "json"]).good();
-        assert_eq!(left.out.trim(), "{}", "on n{number}");
+        assert_eq!(labs_on(number), "{}", "on n{number}");
         let mut ssh = Command::new("ssh");
         let look = "pgrep --list-full latlab-overlay; pgrep --list-full latlab-agent; ls /run/latlab 2>/dev/null; true";
         let processes = finish(ssh.args([&format!("n{number}"), look])).good();
@@ -220,11 +227,12 @@ fn what_is_on_a_host_that_is_away_is_removed_when_it_is_back() {
             let said = bench.latlab(&["destroy", &name]);
             said.refused(
                 2,
-                "may still be on n2: host `n2`: no connection",
+                "may still be on host `n2`: no connection",
                 "latlab destroy",
             );
-            let left = on(1, &["inspect", "--here", "--format", "json"]).good();
-            assert_eq!(left.out.trim(), "{}");
+            assert_eq!(labs_on(1), "{}");
+            let gone = bench.latlab(&["exec", &name, "a", "--", "true"]);
+            gone.refused(2, "has no node `a`", "it has b");
             cluster.boot_sshd(bench, 2);
             bench.latlab(&["destroy", &name]).good();
             nothing_is_left(bench, 1..=2);
@@ -246,15 +254,11 @@ fn a_host_that_dies_while_it_deploys_takes_the_lab_with_it() {
             let pipes = deploy.stdout(Stdio::piped()).stderr(Stdio::piped());
             let deploying = pipes.spawn().unwrap();
             // Its part is there, and waits for the node's command.
-            until("the second host deploys", || {
-                let labs = on(2, &["inspect", "--here", "--format", "json"]);
-                labs.out.contains(&name)
-            });
+            until("the second host deploys", || labs_on(2).contains(&name));
             cluster.cut(2);
             let said = common::finished(deploying);
             said.ended_badly(2, "host `n2`: no connection", "removes what is still on n2");
-            let left = on(1, &["inspect", "--here", "--format", "json"]).good();
-            assert_eq!(left.out.trim(), "{}");
+            assert_eq!(labs_on(1), "{}");
             cluster.boot_sshd(bench, 2);
             bench.latlab(&["destroy", &name]).good();
             nothing_is_left(bench, 1..=2);
@@ -293,12 +297,7 @@ fn a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find() {
                 // Hosts end by themselves what they began when the connection ends; destroy may come before that.
                 until("nothing is left", || {
                     bench.latlab(&["destroy", &name]).good();
-                    (1..=2).all(|number| {
-                        on(number, &["inspect", "--here", "--format", "json"])
-                            .out
-                            .trim()
-                            == "{}"
-                    })
+                    (1..=2).all(|number| labs_on(number) == "{}")
                 });
             }
             nothing_is_left(bench, 1..=2);

@@ -1,9 +1,6 @@
 //! `latlab-overlay`: the daemon.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, TryLockError};
@@ -155,16 +152,7 @@ fn peer(text: &str) -> Result<Peer, String> {
 }
 
 fn new_key(file: &Path) -> Result<(), Failure> {
-    let made = sealed::Identity::generate().and_then(|identity| {
-        let mut private = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(file)?;
-        writeln!(private, "{}", identity.private_text())?;
-        Ok(identity)
-    });
-    let identity = made.map_err(|error| {
+    let identity = sealed::Identity::create(file).map_err(|error| {
         let message = format!("cannot write a key into {}: {error}", file.display());
         (message, "name a file that is not there yet".to_string())
     })?;

@@ -10,7 +10,6 @@ mod progress;
 mod ranges;
 mod record;
 mod run;
-pub mod shell;
 mod slurm;
 mod ssh;
 mod status;

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::campaign::ranges::ranges;
 use crate::campaign::record::{CampaignDir, Cluster, Record};
-use crate::campaign::shell::quoted;
 use crate::failure::{Failure, Hint};
+use crate::ssh::quoted;
 
 /// A part in Slurm's queue.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,8 +14,8 @@ use indicatif::ProgressBar;
 
 use crate::campaign::progress;
 use crate::campaign::record::{CampaignDir, Record};
-use crate::campaign::shell::quoted;
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome};
+use crate::ssh::{self, quoted};
 use crate::{run, signals};
 
 /// A host that fails this often in a row gets no further part.
@@ -150,10 +150,7 @@ impl Work<'_> {
             .replace("SIZE", &packed.len().to_string())
             .replace("LATLAB", &quoted(&self.record.latlab.to_string_lossy()))
             .replace("NUMBER", &number.to_string());
-        let mut ssh = Command::new("ssh")
-            .args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=20"])
-            .args(["-o", "ServerAliveInterval=15", "--", host])
-            .arg(format!("exec sh -c {}", quoted(&script)))
+        let mut ssh = ssh::script(host, &script, &[])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

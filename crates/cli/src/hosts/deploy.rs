@@ -139,7 +139,7 @@ fn rows(record: &Record, answers: &[Answer]) -> Result<Vec<NodeRow>, String> {
     let mut all = Vec::new();
     let mut reasons = Vec::new();
     for (host, answer) in record.hosts.iter().zip(answers) {
-        match serde_json::from_str::<BTreeMap<String, Vec<NodeRow>>>(&answer.output) {
+        match labs_in(&answer.output) {
             Ok(labs) if answer.is_good() => {
                 let rows = labs.into_values().flatten().collect();
                 all.extend(of_host(rows, host));

@@ -13,12 +13,11 @@ pub fn run(dirs: &Dirs, record: Record) -> Result<(), Failure> {
     if left.is_empty() {
         return Ok(());
     }
-    let (hosts, reasons): (Vec<String>, Vec<String>) = left
-        .into_iter()
-        .map(|(host, reason)| (host.clone(), format!("host `{host}`: {reason}")))
-        .unzip();
-    let (hosts, reasons) = (hosts.join(", "), reasons.join("; "));
-    let message = format!("lab `{lab}` may still be on {hosts}: {reasons}");
+    let left = left
+        .iter()
+        .map(|(host, reason)| format!("host `{host}`: {reason}"));
+    let left = left.collect::<Vec<_>>().join("; ");
+    let message = format!("lab `{lab}` may still be on {left}");
     let hint = format!("`latlab destroy {lab}` goes on when that is mended");
     Err(Failure::new(message, hint))
 }

@@ -1,8 +1,7 @@
 //! `latlab host-key`: the key of this machine for sealed links. It is made at the first call, and never leaves the machine.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,16 +22,8 @@ fn read_or_make(path: &Path) -> io::Result<Identity> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    let mut file = match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-    {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Identity::read(path),
-        file => file?,
-    };
-    let identity = Identity::generate()?;
-    writeln!(file, "{}", identity.private_text())?;
-    Ok(identity)
+    match Identity::create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Identity::read(path),
+        made => made,
+    }
 }

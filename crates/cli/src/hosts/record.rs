@@ -67,8 +67,17 @@ impl Record {
         }
     }
 
-    /// The host of a node. Errors: a node that the lab lacks.
-    pub fn host_of(&self, node: &str) -> Result<&Host, Failure> {
+    /// The other machine that a node of a lab is on; none if it is on this one. Errors: a node that a lab on several
+    /// hosts lacks.
+    pub fn remote_of(dirs: &Dirs, lab: &str, node: &str) -> Result<Option<Host>, Failure> {
+        let Some(record) = Record::read(dirs, lab)? else {
+            return Ok(None);
+        };
+        let host = record.host_of(node)?;
+        Ok(host.ssh.is_some().then(|| host.clone()))
+    }
+
+    fn host_of(&self, node: &str) -> Result<&Host, Failure> {
         let host = self.nodes.get(node);
         let host = host.and_then(|name| self.hosts.iter().find(|host| host.name == *name));
         host.ok_or_else(|| {
@@ -148,10 +157,13 @@ impl Record {
         self.write(&path)
     }
 
-    /// The record of some of its hosts.
+    /// The record of some of its hosts, with their nodes.
     #[must_use]
     pub fn retain(mut self, keeps: impl FnMut(&Host) -> bool) -> Record {
         self.hosts.retain(keeps);
+        let hosts = &self.hosts;
+        self.nodes
+            .retain(|_, of| hosts.iter().any(|host| host.name == *of));
         self
     }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use super::record::Host;
-use crate::campaign::shell::quoted;
+use crate::ssh::{self, quoted};
 
 /// The exit code of ssh when it has no connection.
 const NO_CONNECTION: i32 = 255;
@@ -98,13 +98,7 @@ impl Host {
             shell.args(["-c", script]);
             return shell;
         };
-        let mut ssh = Command::new("ssh");
-        ssh.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
-            .args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"])
-            .args(options)
-            .args(["--", destination])
-            .arg(format!("exec sh -c {}", quoted(script)));
-        ssh
+        ssh::script(destination, script, options)
     }
 
     /// latlab there, on the caller's own stdin and stdout.

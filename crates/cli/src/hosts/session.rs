@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::record::Host;
 use super::remote::{Answer, text};
-use crate::campaign::shell::quoted;
+use crate::ssh::quoted;
 
 /// How long a host has to undo what it began, after its connection was closed.
 const UNDO_TIMEOUT: Duration = Duration::from_secs(120);

@@ -349,17 +349,23 @@ fn route_through(nat: &NatPlan, endpoints: &[EndpointPlan], nodes: &mut [NodePla
     }
 }
 
-/// A locally administered unicast address that depends on nothing but the lab: FNV-1a, which spreads the last byte over
-/// few bits only, and MurmurHash3's finalizer, which spreads each bit over all.
+/// A locally administered unicast address that depends on nothing but the lab.
 fn mac(lab: &str, link: usize, position: usize) -> Mac {
+    let hash = hash(&format!("{lab}/{link}/{position}"));
+    let [.., a, b, c, d, e] = hash.to_be_bytes();
+    Mac([0x02, a, b, c, d, e])
+}
+
+/// The same on every machine: FNV-1a, which spreads the last byte over few bits only, and MurmurHash3's finalizer, which
+/// spreads each bit over all.
+pub(super) fn hash(text: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    for byte in format!("{lab}/{link}/{position}").bytes() {
+    for byte in text.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    let [.., a, b, c, d, e] = (hash ^ (hash >> 33)).to_be_bytes();
-    Mac([0x02, a, b, c, d, e])
+    hash ^ (hash >> 33)
 }
 
 fn find_clashes(lab: &Lab, links: &[LinkPlan], nodes: &[NodePlan], errors: &mut Diagnostics) {

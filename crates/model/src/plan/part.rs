@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::address;
 use super::document::Plan;
 use super::link::LinkPlan;
 use super::names::Names;
@@ -165,18 +166,13 @@ fn tunnel(
     })
 }
 
-/// The UDP port of a link, the same on all of its hosts: the lab's name spreads labs over the range (FNV-1a), and each
-/// link has the next.
+/// The UDP port of a link, the same on all of its hosts: the lab's name spreads labs over the range, and each link has
+/// the next.
 fn port(lab: &Lab, link: &Link, number: usize) -> u16 {
-    if let Some(port) = link.port {
-        return port.value;
-    }
-    let spread = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    let hash = lab.name.bytes().fold(0x811c_9dc5, spread);
-    let count = u32::from(PORTS.end - PORTS.start);
-    let number = u32::try_from(number).unwrap_or(0);
-    let place = (hash % count + number % count) % count;
-    PORTS.start + u16::try_from(place).unwrap_or(0)
+    let first = address::hash(&lab.name);
+    let place = first.wrapping_add(number as u64) % PORTS.len() as u64;
+    let chosen = || PORTS.start + u16::try_from(place).unwrap_or(0);
+    link.port.map_or_else(chosen, |port| port.value)
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Key pairs of hosts.
 
+use std::fs::OpenOptions;
 use std::io;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ring::hmac;
@@ -30,6 +33,22 @@ impl Identity {
             return Err(io::Error::other("a key of another length"));
         };
         Ok(Identity { private, public })
+    }
+
+    /// Makes a key and keeps it in a file that only its owner may read. The file is whole when it appears. Errors: one that
+    /// is there.
+    pub fn create(file: &Path) -> io::Result<Identity> {
+        let identity = Identity::generate()?;
+        let unfinished = file.with_extension(format!("{}.new", std::process::id()));
+        let mut private = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&unfinished)?;
+        let written = writeln!(private, "{}", identity.private_text())
+            .and_then(|()| std::fs::hard_link(&unfinished, file));
+        std::fs::remove_file(&unfinished)?;
+        written.map(|()| identity)
     }
 
     /// Reads a private key, in hexadecimal, from a file.

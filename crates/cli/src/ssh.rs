@@ -1,0 +1,30 @@
+//! Scripts on other hosts, by ssh(1): users have their keys, aliases and jump hosts there.
+
+use std::process::Command;
+
+/// A shell's script on a host. A host that does not answer is noticed within a minute.
+pub fn script(destination: &str, script: &str, options: &[&str]) -> Command {
+    let mut ssh = Command::new("ssh");
+    ssh.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
+        .args(["-o", "ServerAliveInterval=15"])
+        .args(options)
+        .args(["--", destination])
+        .arg(format!("exec sh -c {}", quoted(script)));
+    ssh
+}
+
+/// A word of a shell.
+pub fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_a_quoted_word_as_it_is() {
+        assert_eq!(quoted("/a b/$x"), "'/a b/$x'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}
