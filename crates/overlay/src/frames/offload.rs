@@ -65,7 +65,8 @@ impl Offload {
         }
         Ok(Offload {
             gso,
-            ecn: header[1] & GSO_ECN != 0,
+            // Without segmentation the bit means nothing (virtio 1.2, 5.1.6.2), and is not passed on.
+            ecn: gso != Gso::None && header[1] & GSO_ECN != 0,
             gso_size: if gso == Gso::None { 0 } else { gso_size },
             checksum: needs_checksum.then_some((start, offset)),
             verified: header[0] & DATA_VALID != 0,
@@ -157,5 +158,14 @@ mod tests {
             Offload::parse(&bytes, 3000),
             Err(OffloadError::Segmentation)
         );
+    }
+
+    /// A guest may set it; the next one must not read it.
+    #[test]
+    fn congestion_without_segmentation_is_left_out() {
+        let header = [0, GSO_ECN, 0, 0, 0, 0, 0, 0, 0, 0];
+        let read = Offload::parse(&header, 60).unwrap();
+        assert!(!read.ecn);
+        assert_eq!(Offload::parse(&read.encode(0), 60), Ok(read));
     }
 }

@@ -79,6 +79,12 @@ fn per_second(resolution: u8) -> Option<u128> {
     }
 }
 
+/// The type of the block with which each section of pcapng begins (draft-ietf-opsawg-pcapng, 4.1).
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// A block's type and its length, twice (4.).
+const MIN_BLOCK_BYTES: u32 = 12;
+
 /// Calls `each` with every packet of a source, in the file's order. Returns the interface that they were on.
 pub fn read(
     source: &Source,
@@ -98,6 +104,7 @@ pub fn read(
     })?;
     let mut file = CaptureFile {
         source,
+        has_blocks: reader.data().starts_with(&SECTION_HEADER),
         interfaces: Vec::new(),
         chosen: None,
         each,
@@ -108,6 +115,8 @@ pub fn read(
 
 struct CaptureFile<'s, 'e> {
     source: &'s Source,
+    /// Whether it is pcapng.
+    has_blocks: bool,
     /// Interfaces of the section that is read (pcapng), or the file's only one.
     interfaces: Vec<Interface>,
     chosen: Option<Interface>,
@@ -117,6 +126,9 @@ struct CaptureFile<'s, 'e> {
 impl CaptureFile<'_, '_> {
     /// Reads a block; false at the end.
     fn next_block(&mut self, reader: &mut dyn PcapReaderIterator) -> Result<bool, ImportError> {
+        if self.has_blocks && is_too_short(reader.data()) {
+            return Err(no_block(&self.source.path, reader));
+        }
         let read = match reader.next() {
             Ok((length, block)) => {
                 self.block(block)?;
@@ -139,10 +151,7 @@ impl CaptureFile<'_, '_> {
             Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => {
                 return Err(damaged(path, "its last block was cut off"));
             }
-            Err(_) => {
-                let at = reader.position();
-                return Err(damaged(path, &format!("byte {at} begins no block")));
-            }
+            Err(_) => return Err(no_block(path, reader)),
         }
         Ok(true)
     }
@@ -246,6 +255,19 @@ impl CaptureFile<'_, '_> {
             },
         })
     }
+}
+
+/// Whether a block's length is below that of the smallest one. pcap-parser 0.17 subtracts that from the length without a look
+/// at it for some types. A length that is as small in the other order of bytes is above the limit of a block.
+fn is_too_short(block: &[u8]) -> bool {
+    let length = block.get(4..8).and_then(|bytes| bytes.try_into().ok());
+    let is_short =
+        |bytes: [u8; 4]| u32::from_le_bytes(bytes).min(u32::from_be_bytes(bytes)) < MIN_BLOCK_BYTES;
+    length.is_some_and(is_short)
+}
+
+fn no_block(path: &Path, reader: &dyn PcapReaderIterator) -> ImportError {
+    damaged(path, &format!("byte {} begins no block", reader.position()))
 }
 
 fn damaged(path: &Path, what: &str) -> ImportError {

@@ -233,6 +233,26 @@ fn swapped_and_damaged_captures_are_refused() {
     );
 }
 
+/// A fuzzer's finding: a block of macOS (process information) whose length is below a block's smallest.
+#[test]
+fn a_block_of_pcapng_that_is_too_short_is_refused() {
+    let [before, _] = pair(routed, |_| 50 * MICROSECOND);
+    let scratch = Scratch::new("import-short");
+    for order in [u32::to_le_bytes, u32::to_be_bytes] {
+        let words = [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28];
+        let short = [0x8000_0001, 6, 0x10a, 42];
+        let file: Vec<u8> = words
+            .iter()
+            .chain(&short)
+            .copied()
+            .flat_map(order)
+            .collect();
+        let refused = imported(&scratch, By::Packet, &[before.clone(), file]).unwrap_err();
+        let what = "byte 28 begins no block";
+        assert!(refused.to_string().contains(what), "{refused}");
+    }
+}
+
 #[test]
 fn an_import_is_a_run_like_others() {
     let delay = |n| (20 + n) * MICROSECOND;
