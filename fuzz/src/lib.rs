@@ -8,6 +8,7 @@
 //! A finding becomes a named case in the tests of its crate.
 
 pub mod engine;
+pub mod fabric;
 pub mod rings;
 pub mod run_dirs;
 pub mod seeds;
@@ -57,6 +58,12 @@ pub const TARGETS: &[Target] = &[
         run: targets::overlay_language,
         seeds: seeds::overlay_language,
         tokens: tokens::OVERLAY_TOKENS,
+    },
+    Target {
+        name: "fabric",
+        run: fabric::orders,
+        seeds: seeds::fabric,
+        tokens: tokens::FABRIC_TOKENS,
     },
     Target {
         name: "units",

@@ -7,6 +7,33 @@ use latlab_samples::{Sample, SampleWriter};
 use latlab_wire::channel::{self, Exec, Message, NetworkConfig, Stream};
 use latlab_wire::{probe, samples};
 
+/// A fabric of two hosts, sealed and not.
+pub fn fabric() -> Vec<Vec<u8>> {
+    let sealed = format!(r#","carrier":"sealed","key":"{}"}}"#, "ab".repeat(32));
+    let host = |carrier: &str| {
+        format!(
+            "/latlab/1/f/networks/lan {{\"vni\":7}}
+/latlab/1/f/vnis/7 lan
+/latlab/1/f/hosts/a {{\"address\":\"10.0.0.1:51789\"{carrier}
+/latlab/1/f/hosts/b {{\"address\":\"10.0.0.2:51789\"{carrier}
+/latlab/1/f/connected/b {{}}
+/latlab/1/f/addresses/lan/02:00:00:00:00:01 {{\"host\":\"a\",\"interface\":\"vm1\"}}
+/latlab/1/f/addresses/lan/02:00:00:00:00:02 {{\"host\":\"b\",\"interface\":\"vm1\"}}
+/latlab/1/f/requests/x {{\"network\":\"lan\",\"addresses\":[\"02:00:00:00:00:01\"],\"to\":{{\"host\":\"a\",\"interface\":\"vm1\"}},\"lease\":5}}
+/latlab/1/f/connected/b
+/latlab/1/f/hosts/b
+"
+        )
+    };
+    [
+        host(r#","carrier":"udp"}"#),
+        host(r#","carrier":"vxlan"}"#),
+        host(&sealed),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}
+
 /// A configuration with every kind of object, and its commands one by one.
 pub fn overlay_language() -> Vec<Vec<u8>> {
     let key = "00112233445566778899aabbccddeeff".repeat(2);

@@ -1,6 +1,23 @@
 //! Words of each format that chance would not find.
 
 /// Words of the overlay's control language.
+pub const FABRIC_TOKENS: &[&str] = &[
+    "/latlab/1/f/",
+    "hosts/",
+    "networks/",
+    "connected/",
+    "addresses/",
+    "requests/",
+    "/answer",
+    "{\"vni\":",
+    "\"address\":",
+    "\"carrier\":\"sealed\"",
+    "\"key\":",
+    "\"host\":",
+    "\"interface\":",
+    "02:00:00:00:00:01",
+];
+
 pub const OVERLAY_TOKENS: &[&str] = &[
     "add ",
     "delete ",

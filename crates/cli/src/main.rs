@@ -20,6 +20,7 @@ mod downloads;
 mod exec;
 mod explain;
 mod export;
+mod fabric;
 mod failure;
 mod files;
 mod format;
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         Verb::Tune(a) => tune::run(a),
         Verb::Noise(a) => noise::run(a),
         Verb::Overlay(a) => overlay::run(a),
+        Verb::Fabric(a) => fabric::run(a),
         Verb::Forward(a) => forward::run(a),
         Verb::Studies(a) => studies::run(a),
         Verb::Paper(a) => paper::run(a),

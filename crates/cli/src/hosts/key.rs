@@ -8,14 +8,18 @@ use std::process::ExitCode;
 use latlab_host::dirs::Dirs;
 use latlab_overlay::links::udp::sealed::{Identity, hexadecimal};
 
-use crate::failure::{Hint, Outcome, need_root};
+use crate::failure::{Failure, Hint, Outcome, need_root};
 
 pub fn run() -> Outcome {
     need_root("host-key", "only root may read the machine's private key")?;
-    let path = Dirs::from_env().host_key();
-    let identity = read_or_make(&path).hint(format!("{} holds the key", path.display()))?;
+    let identity = of_machine(&Dirs::from_env().host_key())?;
     println!("{}", hexadecimal(&identity.public()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The key in this file, which is made if there is none.
+pub fn of_machine(path: &Path) -> Result<Identity, Failure> {
+    read_or_make(path).hint(format!("{} holds the key", path.display()))
 }
 
 fn read_or_make(path: &Path) -> io::Result<Identity> {

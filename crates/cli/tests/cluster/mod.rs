@@ -90,7 +90,7 @@ impl Cluster {
         &self.root
     }
 
-    fn network(&self, node: &str) -> PathBuf {
+    pub fn network(&self, node: &str) -> PathBuf {
         self.root.join(format!("{node}.net"))
     }
 

@@ -33,3 +33,4 @@ pub use document::{
 pub use mistake::Mistake;
 pub use moves::{DEFAULT_HOLD, Hold, MAX_ADDRESSES, MAX_HOLD, MAX_HOLD_TIME, Move};
 pub use ports::{UDP_PORT, VXLAN_PORT};
+pub use values::valid_name;

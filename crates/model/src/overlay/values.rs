@@ -19,7 +19,8 @@ pub(super) fn name(words: &mut Words, kind: &str) -> Result<String, Mistake> {
     })
 }
 
-pub(super) fn valid_name(text: &str) -> Option<String> {
+/// A name of the control language: 1 to 63 letters, digits, dots, dashes and underscores.
+pub fn valid_name(text: &str) -> Option<String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let valid = (1..=63).contains(&text.len()) && text.chars().all(fits);
     valid.then(|| text.to_string())

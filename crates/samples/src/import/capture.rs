@@ -257,8 +257,8 @@ impl CaptureFile<'_, '_> {
     }
 }
 
-/// Whether a block's length is below that of the smallest one. pcap-parser 0.17 subtracts that from the length without a look
-/// at it for some types. A length that is as small in the other order of bytes is above the limit of a block.
+/// Whether a block's length is below that of the smallest one. pcap-parser 0.17 subtracts that from the length of
+/// some types unchecked. A length that is as small in the other order of bytes is above the limit of a block.
 fn is_too_short(block: &[u8]) -> bool {
     let length = block.get(4..8).and_then(|bytes| bytes.try_into().ok());
     let is_short =
