@@ -7,12 +7,31 @@ use latlab_host::lab::Lab;
 
 use crate::args::Clone;
 use crate::downloads::Lines;
-use crate::failure::{Outcome, explain, need_root};
+use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::hosts::record::Record;
+use crate::hosts::verbs;
 use crate::snapshot::tell;
 
 pub fn clone(args: &Clone) -> Outcome {
     need_root("clone", "it replaces the processes of nodes")?;
-    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
+    let dirs = Dirs::from_env();
+    if let Some(record) = Record::read(&dirs, &args.lab)? {
+        let host = record.host_of(&args.node)?;
+        for copy in &args.copies {
+            let there = record.host_of(copy)?;
+            if there.name != host.name {
+                let message = format!("node `{copy}` is on host `{}`", there.name);
+                let hint = format!("copies of `{}` are on its host, `{}`", args.node, host.name);
+                return Err(Failure::new(message, hint));
+            }
+        }
+        if host.ssh.is_some() {
+            let mut words = vec!["clone", &args.lab, &args.node];
+            words.extend(args.copies.iter().map(String::as_str));
+            return verbs::pass_on(host, &words, false);
+        }
+    }
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let lines = Lines::default();
     let node = &args.node;
     let stood = lab.copy(node, &args.copies, &|step| tell(&lines, step));

@@ -7,11 +7,35 @@ use latlab_host::lab::{Lab, Step};
 use latlab_model::units::Bytes;
 
 use crate::args::Migrate;
-use crate::failure::{Outcome, explain, need_root};
+use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::hosts::record::Record;
+use crate::hosts::verbs;
 
 pub fn migrate(args: &Migrate) -> Outcome {
     need_root("migrate", "it replaces the processes of nodes")?;
-    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
+    let dirs = Dirs::from_env();
+    if let Some(record) = Record::read(&dirs, &args.lab)? {
+        let host = record.host_of(&args.node)?;
+        let to = args.to.as_deref().unwrap_or(&args.node);
+        let there = record.host_of(to)?;
+        if there.name != host.name {
+            let message = format!(
+                "node `{}` is on host `{}`, and `{to}` on host `{}`",
+                args.node, host.name, there.name
+            );
+            return Err(Failure::new(message, "nodes move within a host so far"));
+        }
+        if host.ssh.is_some() {
+            let words = ["migrate", &args.lab, &args.node, "--to", to];
+            let words = if args.to.is_some() {
+                &words[..]
+            } else {
+                &words[..3]
+            };
+            return verbs::pass_on(host, words, false);
+        }
+    }
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let told = |step: &Step<'_>| {
         if let Step::Preparing(text) = step {
             eprintln!("{text}");

@@ -7,6 +7,7 @@ use latlab_host::lab::{Error, Lab};
 
 use crate::args::Pause;
 use crate::failure::{Outcome, explain, need_root};
+use crate::hosts::verbs::Divided;
 
 pub fn pause(args: &Pause) -> Outcome {
     each("pause", args, |lab, node| {
@@ -28,14 +29,21 @@ pub fn resume(args: &Pause) -> Outcome {
 
 fn each(verb: &str, args: &Pause, act: impl Fn(&Lab, &str) -> Result<(), Error>) -> Outcome {
     need_root(verb, "it stops and starts the processes of nodes")?;
-    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
-    let nodes = if args.nodes.is_empty() {
-        let nodes = lab.plan().nodes.iter();
-        let nodes = nodes.filter(|node| !node.kind().is_host());
-        nodes.map(|node| node.name.clone()).collect()
-    } else {
-        args.nodes.clone()
-    };
+    let dirs = Dirs::from_env();
+    let mut nodes = args.nodes.clone();
+    if let Some(divided) = Divided::of(&dirs, &args.lab, &nodes)? {
+        divided.ask(verb, &args.lab)?;
+        nodes = divided.here;
+        if nodes.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
+    if nodes.is_empty() {
+        let all = lab.plan().nodes.iter();
+        let all = all.filter(|node| !node.kind().is_host());
+        nodes = all.map(|node| node.name.clone()).collect();
+    }
     // A name that is wrong is found before any node stops.
     for node in &nodes {
         lab.processes(node).map_err(explain)?;

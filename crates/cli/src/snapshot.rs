@@ -8,10 +8,19 @@ use latlab_host::lab::{Lab, Step};
 use crate::args::{Restore, Snapshot};
 use crate::downloads::Lines;
 use crate::failure::{Outcome, explain, need_root};
+use crate::hosts::record::Record;
+use crate::hosts::verbs;
 
 pub fn snapshot(args: &Snapshot) -> Outcome {
     need_root("snapshot", "it reads the memory of nodes")?;
-    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
+    let dirs = Dirs::from_env();
+    if let Some(host) = Record::remote_of(&dirs, &args.lab, &args.node)? {
+        let to = verbs::absolute(&host, &args.to)?;
+        let mut words = vec!["snapshot", &args.lab, &args.node, "--to", to];
+        words.extend(args.stop.then_some("--stop"));
+        return verbs::pass_on(&host, &words, false);
+    }
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let lines = Lines::default();
     let stood = lab
         .snapshot(&args.node, &args.to, args.stop, &|step| tell(&lines, step))
@@ -34,7 +43,13 @@ pub fn snapshot(args: &Snapshot) -> Outcome {
 
 pub fn restore(args: &Restore) -> Outcome {
     need_root("restore", "it replaces the processes of nodes")?;
-    let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
+    let dirs = Dirs::from_env();
+    if let Some(host) = Record::remote_of(&dirs, &args.lab, &args.node)? {
+        let from = verbs::absolute(&host, &args.from)?;
+        let words = ["restore", &args.lab, &args.node, "--from", from];
+        return verbs::pass_on(&host, &words, false);
+    }
+    let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     let lines = Lines::default();
     lab.restore(&args.node, &args.from, &|step| tell(&lines, step))
         .map_err(explain)?;

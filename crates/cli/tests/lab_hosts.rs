@@ -144,6 +144,48 @@ fn a_lab_lies_on_three_hosts() {
         bench
             .latlab(&["exec", &name, "nobody", "--", "true"])
             .refused(2, "has no node `nobody`", "it has a, b, c, d");
+        // Verbs about nodes are done by the hosts that have them; these machines have no cgroups.
+        bench.latlab(&["pause", &name, "a", "b"]).refused(
+            2,
+            "host `n1`: node `b`: it has no cgroup",
+            "latlab inspect",
+        );
+        let states = || {
+            bench
+                .latlab(&["inspect", &name, "--format", "csv"])
+                .good()
+                .out
+        };
+        bench.latlab(&["pause", &name, "a"]).good();
+        assert!(states().contains("paused"));
+        bench.latlab(&["resume", &name, "a"]).good();
+        assert!(!states().contains("paused"));
+        for (words, what, hint) in [
+            (
+                &["pause", &name, "a", "nobody"][..],
+                "has no node `nobody`",
+                "it has a, b, c, d",
+            ),
+            (
+                &["snapshot", &name, "b", "--to", "here"],
+                "here is no absolute path",
+                "on host `n1`",
+            ),
+            (
+                &["migrate", &name, "b", "--to", "c"],
+                "is on host `n1`, and `c` on host `n2`",
+                "within a host",
+            ),
+            (
+                &["clone", &name, "b", "c"],
+                "node `c` is on host `n2`",
+                "on its host, `n1`",
+            ),
+        ] {
+            bench.latlab(words).refused(2, what, hint);
+        }
+        let said = bench.latlab(&["migrate", &name, "b"]);
+        assert!(said.code == 2 && said.err.contains("`b`"), "{said:#?}");
         // Twice, and beside it.
         bench
             .latlab(&["deploy", &file])

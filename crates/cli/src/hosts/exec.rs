@@ -1,10 +1,9 @@
 //! A command or a shell in a node on another host.
 
-use std::os::unix::process::CommandExt;
-
 use super::record::Host;
+use super::verbs::pass_on;
 use crate::args::{Exec, Shell};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::terminal;
 
 /// Runs a command. Returns only if ssh cannot be started.
@@ -20,19 +19,14 @@ pub fn run(args: &Exec, host: &Host) -> Outcome {
     words.extend(args.detach.then_some("--detach"));
     words.extend([args.lab.as_str(), args.node.as_str(), "--"]);
     words.extend(args.command.iter().map(String::as_str));
-    become_ssh(host, &words, args.tty)
+    pass_on(host, &words, args.tty)
 }
 
 /// Runs a login shell. Returns only if ssh cannot be started.
 pub fn shell(args: &Shell, host: &Host) -> Outcome {
-    become_ssh(
+    pass_on(
         host,
         &["shell", &args.lab, &args.node],
         terminal::is_there(),
     )
-}
-
-fn become_ssh(host: &Host, words: &[&str], with_terminal: bool) -> Outcome {
-    let error = host.attached(words, with_terminal).exec();
-    Err(Failure::of(error, "install ssh: openssh-client"))
 }

@@ -11,3 +11,4 @@ pub mod key;
 pub mod record;
 mod remote;
 mod session;
+pub mod verbs;

@@ -77,7 +77,13 @@ impl Record {
         Ok(host.ssh.is_some().then(|| host.clone()))
     }
 
-    fn host_of(&self, node: &str) -> Result<&Host, Failure> {
+    /// The names of all nodes.
+    pub fn nodes(&self) -> Vec<String> {
+        self.nodes.keys().cloned().collect()
+    }
+
+    /// Errors: a node that the lab lacks.
+    pub fn host_of(&self, node: &str) -> Result<&Host, Failure> {
         let host = self.nodes.get(node);
         let host = host.and_then(|name| self.hosts.iter().find(|host| host.name == *name));
         host.ok_or_else(|| {

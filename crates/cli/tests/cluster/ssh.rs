@@ -38,15 +38,17 @@ impl Cluster {
         client += &format!(
             "Host *\n  User root\n  IdentityFile {user_key}\n  StrictHostKeyChecking no\n  UserKnownHostsFile {root}/known\n"
         );
-        let client_file = self.root().join("ssh.conf");
+        let directory = self.root().join("ssh");
+        fs::create_dir(&directory).unwrap();
+        let client_file = directory.join("hosts.conf");
         fs::write(&client_file, client).unwrap();
         fs::set_permissions(&client_file, fs::Permissions::from_mode(0o644)).unwrap();
-        // A mount of this namespace alone.
+        // A mount of this namespace alone. A guest's root can hold a directory from elsewhere, but no file.
         tool(&[
             "mount",
             "--bind",
-            client_file.to_str().unwrap(),
-            "/etc/ssh/ssh_config",
+            directory.to_str().unwrap(),
+            "/etc/ssh/ssh_config.d",
         ]);
         for number in 1..=self.size {
             self.boot_sshd(bench, number);
