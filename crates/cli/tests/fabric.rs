@@ -197,6 +197,13 @@ fn daemons_and_agents_that_were_killed_are_as_before() {
             until("the agent sees it", || {
                 hosts.told(1).contains("the daemon is gone")
             });
+            hosts
+                .fabric(&["move", "f", &guests[0], "--to", "n1:vm"])
+                .refused(
+                    2,
+                    "the daemon of host `n1` does not take them: it is gone",
+                    "nothing was moved",
+                );
             hosts.boot_daemon(1);
             until("the agent has told it all", || {
                 hosts.told(1).contains("the daemon is back")

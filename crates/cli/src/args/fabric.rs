@@ -52,8 +52,8 @@ pub struct Store {
 #[command(after_help = "\
 Examples:
   latlab-overlay --control /run/overlay.sock &
-  latlab fabric join prod --etcd http://10.0.0.1:2379,http://10.0.0.2:2379 --host a --address 10.0.0.1 \\
-      --carrier sealed --network lan=7 --control /run/overlay.sock
+  latlab fabric join prod --etcd http://10.0.0.1:2379,http://10.0.0.2:2379 \\
+      --host a --address 10.0.0.1 --carrier sealed --network lan=7 --control /run/overlay.sock
   latlab overlay --control /run/overlay.sock add interface vm1 network lan vhost-user /run/vm1.sock
   latlab fabric move prod 52:54:00:00:00:01 --to a:vm1
 
@@ -106,7 +106,7 @@ pub struct Show {
 #[command(after_help = "\
 Examples:
   latlab fabric move prod 52:54:00:00:00:01 --to b:vm1
-  latlab fabric move prod 52:54:00:00:00:01 --from a:vm1 --to b:vm1   (unless it has moved meanwhile)
+  latlab fabric move prod 52:54:00:00:00:01 --from a:vm1 --to b:vm1   (if it is still there)
   latlab fabric move prod --to b:vm1 - < addresses
 
 64 addresses move in one transaction: all or none of them. The printed number is the store's revision, which is that of the \

@@ -11,6 +11,9 @@ use crate::orders::{Order, Own, known_revisions};
 use crate::state::State;
 use crate::switch::Switch;
 
+/// Number of refusals that are remembered as told.
+const MAX_TOLD: usize = 1000;
+
 pub(super) struct Applied<S> {
     switch: S,
     /// Addresses whose moves the daemon refused, to be tried again.
@@ -164,6 +167,9 @@ impl<S: Switch> Applied<S> {
             line: line.into(),
             reason: reason.into(),
         };
+        if self.told.len() >= MAX_TOLD {
+            self.told.clear();
+        }
         if self.told.insert(format!("{line}\n{reason}")) {
             tell(&event);
         }

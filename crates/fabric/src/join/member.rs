@@ -201,37 +201,40 @@ impl<S: Switch, C: FnMut() -> io::Result<S>> Member<C> {
         news: &[News],
         tell: &mut dyn FnMut(&Event),
     ) -> io::Result<()> {
-        let Some(daemon) = daemon else {
-            // A daemon that is back is told everything.
-            return Ok(());
-        };
-        let own = &self.options.own.clone();
-        if news.contains(&News::Configuration) {
-            daemon.configure(own, &self.state, tell)?;
+        // A daemon that is gone is told everything when it is back.
+        if let Some(daemon) = daemon {
+            let own = &self.options.own;
+            if news.contains(&News::Configuration) {
+                daemon.configure(own, &self.state, tell)?;
+            }
+            let moved = news.iter().filter_map(|one| match one {
+                News::Moved(address) => Some(address),
+                _ => None,
+            });
+            let addresses = daemon.relocate(own, &self.state, moved, tell)?;
+            self.moved(addresses, tell);
         }
-        let moved = news.iter().filter_map(|one| match one {
-            News::Moved(address) => Some(address),
-            _ => None,
-        });
-        let addresses = daemon.relocate(own, &self.state, moved, tell)?;
-        self.moved(addresses, tell);
         for one in news {
             if let News::Requested(id) = one {
-                self.requested(id, daemon)?;
+                self.requested(id, daemon.as_mut())?;
             }
         }
         Ok(())
     }
 
     /// Takes addresses that are to move to this host.
-    fn requested(&mut self, id: &str, daemon: &mut Applied<S>) -> io::Result<()> {
+    fn requested(&mut self, id: &str, daemon: Option<&mut Applied<S>>) -> io::Result<()> {
         let Some((request, revision)) = self.state.requests.get(id) else {
             return Ok(());
         };
         if request.to.host != self.options.own.name {
             return Ok(());
         }
-        let unsure = self.taker().take(id, (request, *revision), daemon)?;
+        let taker = self.taker();
+        let unsure = match daemon {
+            Some(daemon) => taker.take(id, (request, *revision), daemon)?,
+            None => taker.refuse(id, request, "it is gone"),
+        };
         self.unsure.extend(unsure);
         Ok(())
     }

@@ -39,13 +39,22 @@ impl Taker<'_> {
             return Ok(Vec::new());
         }
         if let Err(reason) = daemon.take(request, revision)? {
-            self.answer(id, request, &Answer::Refused(reason));
-            return Ok(Vec::new());
+            return Ok(self.refuse(id, request, &reason));
         }
         Ok(match self.write(id, (request, revision)) {
             Ok(true) => Vec::new(),
-            Ok(false) | Err(_) => request.all().collect(),
+            Ok(false) => {
+                self.refuse(id, request, "they have moved meanwhile");
+                request.all().collect()
+            }
+            Err(_) => request.all().collect(),
         })
+    }
+
+    /// Answers that the addresses were not taken.
+    pub fn refuse(&self, id: &str, request: &Request, reason: &str) -> Vec<Address> {
+        self.answer(id, request, &Answer::Refused(reason.into()));
+        Vec::new()
     }
 
     /// The first address that is not where the request has it.
