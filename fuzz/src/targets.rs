@@ -12,7 +12,7 @@ use latlab_model::containerlab::{self, Surroundings};
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::facts::Facts;
 use latlab_model::overlay::{Overlay, language};
-use latlab_model::plan::{Plan, plan, plan_run};
+use latlab_model::plan::{Part, Plan, Room, plan, plan_run, settle, spread};
 use latlab_model::profile::Profile;
 use latlab_model::results::{Manifest, Summary, Trial};
 use latlab_model::spec::yaml::Yaml;
@@ -109,6 +109,18 @@ fn check_plan(plan: &Plan) -> u64 {
     ))
 }
 
+/// The parts of a lab on several hosts.
+fn check_parts(lab: &Lab) -> Result<(), Diagnostics> {
+    let room = Room {
+        cpus: 4,
+        memory: Bytes(8 << 30),
+    };
+    let names = || lab.hosts.iter().map(|host| host.name.value.clone());
+    let places = spread(lab, &names().map(|name| (name, room)).collect())?;
+    let lab = settle(lab.clone(), &places)?;
+    names().try_for_each(|host| Part::of(&lab, &host).map(drop))
+}
+
 /// A lab, planned on two machines.
 pub fn lab(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
@@ -116,6 +128,9 @@ pub fn lab(data: &[u8]) -> u64 {
         Ok(lab) => lab,
         Err(errors) => return check_mistakes(&errors, &text),
     };
+    if let (false, Err(errors)) = (lab.hosts.is_empty(), check_parts(&lab)) {
+        return check_mistakes(&errors, &text);
+    }
     let machines = MACHINES.iter().map(|facts| match plan(&lab, facts) {
         Ok(plan) => check_plan(&plan),
         Err(errors) => check_mistakes(&errors, &text),

@@ -76,7 +76,8 @@ fn plan(args: &Deploy, source: &Source) -> Result<Plan, Unusable> {
     match &args.host {
         Some(host) => {
             let keys = args.peer_key.iter().cloned().collect();
-            files::plan_part(source, host, &keys, isolation)
+            let places = args.place.iter().cloned().collect();
+            files::plan_part(source, host, (&keys, &places), isolation)
         }
         None => files::plan_lab(source, Machine::Here, isolation),
     }

@@ -9,7 +9,7 @@ use latlab_host::facts::{self, ReadOptions};
 use latlab_host::lab;
 use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{Blueprint, Part, Plan, RunPlan, blueprint, plan_run, plan_with};
+use latlab_model::plan::{Blueprint, Part, Plan, RunPlan, blueprint, plan_run, plan_with, settle};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
@@ -212,14 +212,16 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Resul
     plan_with(&lab, &facts, &profile).map_err(|all| source.mistakes(all))
 }
 
-/// Reads a lab, and plans the part of one of its hosts on this machine. `keys` are the other hosts' public keys.
+/// Reads a lab, and plans the part of one of its hosts on this machine. `keys` are the other hosts' public keys, `places`
+/// the hosts of nodes that leave the choice.
 pub fn plan_part(
     source: &Source,
     host: &str,
-    keys: &BTreeMap<String, String>,
+    (keys, places): (&BTreeMap<String, String>, &BTreeMap<String, String>),
     isolation: bool,
 ) -> Result<Plan, Unusable> {
     let lab = read_lab(source, isolation)?;
+    let lab = settle(lab, places).map_err(|all| source.mistakes(all))?;
     let private = Dirs::from_env().host_key();
     let part = Part::of(&lab, host).and_then(|part| part.with_keys(&private, keys));
     let part = part.map_err(|all| source.mistakes(all))?;

@@ -346,3 +346,51 @@ fn a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find() {
         },
     );
 }
+
+#[test]
+fn nodes_are_placed_on_hosts_by_capacity_and_links() {
+    enter("nodes_are_placed_on_hosts_by_capacity_and_links", |bench| {
+        let mut cluster = Cluster::new(bench, 2);
+        cluster.start_ssh(bench);
+        let lab = |memory: &str| {
+            format!(
+                "name: NAME\n{}topology:\n  defaults: {{kind: native, host: auto}}\n  nodes:\n    \
+                 node: {{count: 16{memory}}}\n    here: {{host: n2}}\n    near: {{}}\n  links:\n    \
+                 - {{type: overlay, carrier: sealed, endpoints: ['node:eth0', 'here:eth0']}}\n    \
+                 - {{type: veth, endpoints: ['near:eth0', 'here:eth1']}}\n",
+                hosts(2, false)
+            )
+        };
+        let file = bench.file("chosen", &lab(""));
+        let name = bench.name("chosen");
+        bench.latlab(&["validate", &file]).good();
+        let deployed = bench.latlab(&["deploy", &file, "--format", "csv"]).good();
+        let on = |host: &str| {
+            let row = format!("{name},{host},");
+            deployed
+                .out
+                .lines()
+                .filter(|line| line.starts_with(&row))
+                .count()
+        };
+        assert!(on("n1") >= 6 && on("n2") >= 6, "{}", deployed.out);
+        assert!(
+            deployed.out.contains(&format!("{name},n2,near,")),
+            "{}",
+            deployed.out
+        );
+        for to in ["node-16", "here"] {
+            let ping = ["ping", "-c", "2", "-i", "0.02", "-W", "10", to];
+            bench.exec(&name, "node-1", &ping).good();
+        }
+        bench.latlab(&["destroy", &name]).good();
+        // More than both hosts have.
+        let file = bench.file("large", &lab(", memory: 512GiB"));
+        let said = bench.latlab(&["deploy", &file]);
+        assert!(
+            said.code == 2 && said.err.contains("no host has 512GiB of memory left"),
+            "{said:#?}"
+        );
+        nothing_is_left(bench, 1..=2);
+    });
+}

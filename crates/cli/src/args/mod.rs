@@ -196,6 +196,9 @@ pub struct Deploy {
     /// Public key of another host of the lab, for sealed links (repeatable). `latlab deploy` gives them by itself.
     #[arg(long, value_name = "HOST=KEY", requires = "host", value_parser = peer_key)]
     pub peer_key: Vec<(String, String)>,
+    /// Host of a node that leaves the choice (repeatable). `latlab deploy` chooses by itself.
+    #[arg(long, value_name = "NODE=HOST", requires = "host", value_parser = node_place)]
+    pub place: Vec<(String, String)>,
     /// If something fails, leave the nodes up for inspection instead of destroying them.
     #[arg(long)]
     pub keep: bool,
@@ -554,6 +557,15 @@ fn peer_key(text: &str) -> Result<(String, String), String> {
             Ok((host.into(), key.to_lowercase()))
         }
         _ => Err("write HOST=KEY, as `latlab host-key` prints it: 64 hexadecimal digits".into()),
+    }
+}
+
+fn node_place(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((node, host)) if !node.is_empty() && !host.is_empty() => {
+            Ok((node.into(), host.into()))
+        }
+        _ => Err("write NODE=HOST".into()),
     }
 }
 

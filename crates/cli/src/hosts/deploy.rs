@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use latlab_host::dirs::Dirs;
 use latlab_model::kinds::Carrier;
+use latlab_model::plan::{Room, settle, spread};
 use latlab_model::spec::Lab;
 use latlab_model::state::NodeRow;
 
@@ -36,13 +37,21 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
         .any(|link| link.carrier() == Carrier::Sealed);
     let open = |host: &Host| Session::open(host, is_sealed, source.text.len());
     let opened = each(&record.hosts, open);
-    let (sessions, keys) = check_hosts(args, &record, opened)?;
+    let (sessions, found) = check_hosts(args, &record, opened)?;
+    let placed = spread(lab, &found.rooms).and_then(|places| {
+        let lab = settle(lab.clone(), &places)?;
+        Ok((places, Record::of(&lab)))
+    });
+    let (places, record) = match placed {
+        Ok(placed) => placed,
+        Err(all) => return source.mistakes(all).outcome(),
+    };
     if !args.dry_run {
         record.create(&dirs)?;
     }
     let bar = run::progress(record.hosts.len(), "hosts");
     let answers = each(record.hosts.iter().zip(sessions), |(host, session)| {
-        let words = words(args, host, &keys);
+        let words = words(args, host, &found.keys, &places);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let answer = session.tell(&words, &source.text, &stop);
         bar.set_message(format!("{}: {}", host.name, outcome(&answer)));
@@ -66,15 +75,23 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The hosts' words about themselves, by their names.
+#[derive(Default)]
+struct Found {
+    /// Public keys, where they were asked for.
+    keys: BTreeMap<String, String>,
+    rooms: BTreeMap<String, Room>,
+}
+
 /// Every host must answer, with this version, and without a lab of this name, before anything is changed. Returns the
-/// connections, and the hosts' public keys where they were asked for.
+/// connections with what the hosts are.
 fn check_hosts(
     args: &Deploy,
     record: &Record,
     opened: Vec<Result<(Session, About), Answer>>,
-) -> Result<(Vec<Session>, BTreeMap<String, String>), Failure> {
+) -> Result<(Vec<Session>, Found), Failure> {
     let mut sessions = Vec::new();
-    let mut keys = BTreeMap::new();
+    let mut all = Found::default();
     let mut reasons = Vec::new();
     for (host, opened) in record.hosts.iter().zip(opened) {
         let found = opened.map_err(|answer| unlike(&answer.output).unwrap_or(answer.reason()));
@@ -86,21 +103,22 @@ fn check_hosts(
                 true if !args.dry_run => {
                     Err(format!("lab `{}` is deployed there already", record.lab))
                 }
-                _ => Ok((session, about.key)),
+                _ => Ok((session, about)),
             }
         });
         match checked {
-            Ok((session, key)) => {
+            Ok((session, about)) => {
                 sessions.push(session);
-                if !key.is_empty() {
-                    keys.insert(host.name.clone(), key);
+                all.rooms.insert(host.name.clone(), about.room);
+                if !about.key.is_empty() {
+                    all.keys.insert(host.name.clone(), about.key);
                 }
             }
             Err(reason) => reasons.push(format!("host `{}`: {reason}", host.name)),
         }
     }
     if reasons.is_empty() {
-        return Ok((sessions, keys));
+        return Ok((sessions, all));
     }
     let hint = "nothing was changed; every host needs ssh for root (or sudo without a password) and this latlab";
     Err(Failure::new(reasons.join("; "), hint))
@@ -114,12 +132,20 @@ fn unlike(output: &str) -> Option<String> {
 }
 
 /// The words of latlab on a host.
-fn words(args: &Deploy, host: &Host, keys: &BTreeMap<String, String>) -> Vec<String> {
+fn words(
+    args: &Deploy,
+    host: &Host,
+    keys: &BTreeMap<String, String>,
+    places: &BTreeMap<String, String>,
+) -> Vec<String> {
     let mut words: Vec<String> = ["deploy", "--host", &host.name, "--format", "json"]
         .map(ToString::to_string)
         .to_vec();
     for (name, key) in keys.iter().filter(|(name, _)| **name != host.name) {
         words.extend(["--peer-key".to_string(), format!("{name}={key}")]);
+    }
+    for (node, host) in places {
+        words.extend(["--place".to_string(), format!("{node}={host}")]);
     }
     words.extend(args.no_isolation.then(|| "--no-isolation".to_string()));
     words.extend(args.dry_run.then(|| "--dry-run".to_string()));

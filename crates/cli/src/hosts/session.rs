@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use latlab_model::plan::Room;
+use latlab_model::units::Bytes;
+
 use super::record::Host;
 use super::remote::{Answer, text};
 use crate::ssh::quoted;
@@ -14,7 +17,7 @@ use crate::ssh::quoted;
 const UNDO_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Prints lines of the version and of the key, the labs there, and a byte of zero. Then a line of stdin has latlab's
+/// Prints lines of the version, of the key, and of the CPUs and the available KiB of memory; then the labs there, and a byte of zero. Then a line of stdin has latlab's
 /// arguments, and the bytes behind it are latlab's own stdin. The end of stdin is the end of the connection: latlab is told
 /// to end, and undoes what it began.
 const SCRIPT: &str = r#"set -- LATLAB
@@ -22,6 +25,7 @@ const SCRIPT: &str = r#"set -- LATLAB
 set -e
 "$@" --version
 KEY
+echo "$(getconf _NPROCESSORS_ONLN) $(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)"
 "$@" inspect --here --format json
 printf '\0'
 read -r words
@@ -44,6 +48,7 @@ pub(super) struct About {
     pub version: String,
     /// Its public key; empty if it was not asked for.
     pub key: String,
+    pub room: Room,
     /// The output of `inspect --format json`.
     pub labs: String,
 }
@@ -92,11 +97,12 @@ impl Session {
             return Err(session.ended(said, &AtomicBool::new(false)));
         }
         let said = text(&said);
-        let mut lines = said.splitn(3, '\n');
+        let mut lines = said.splitn(4, '\n');
         let mut line = || lines.next().unwrap_or_default().to_owned();
         let about = About {
             version: line(),
             key: line(),
+            room: room(&line()),
             labs: line(),
         };
         Ok((session, about))
@@ -134,6 +140,16 @@ impl Drop for Session {
     fn drop(&mut self) {
         drop(self.stdin.take());
         self.child.wait().ok();
+    }
+}
+
+/// A host that does not say it has no room.
+fn room(line: &str) -> Room {
+    let mut numbers = line.split(' ').map(|word| word.parse().ok());
+    let mut number = || numbers.next().flatten().unwrap_or(0_u64);
+    Room {
+        cpus: u32::try_from(number()).unwrap_or(u32::MAX),
+        memory: Bytes(number().saturating_mul(1024)),
     }
 }
 

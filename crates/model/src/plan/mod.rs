@@ -19,6 +19,7 @@ mod place;
 mod planner;
 mod resolve;
 mod run;
+mod spread;
 mod workload;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
@@ -32,3 +33,4 @@ pub use part::Part;
 pub use place::Profiles;
 pub use planner::{addressed, blueprint, plan, plan_with};
 pub use run::{PartNumber, RunPlan, Visit, factors, plan_run, trials};
+pub use spread::{Room, settle, spread};

@@ -11,6 +11,9 @@ use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::kinds::{Carrier, LinkKind};
 
+/// The word of a node that leaves the choice of its host to latlab.
+pub const AUTO_HOST: &str = "auto";
+
 /// A machine on which latlab deploys a part of a lab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Host {
@@ -29,6 +32,11 @@ pub(super) fn read(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Host> {
     for (name, yaml) in all.entries() {
         let name = Spanned::new(name.value.to_string(), name.at);
         check_name("host", &name, errors);
+        if *name == *AUTO_HOST {
+            let message =
+                "no host can be called `auto`: nodes say so of a host that is to be chosen";
+            errors.add(name.at, message, "give it another name");
+        }
         let mut o = Object::new(yaml, format!("host `{}`", shown(&name)), errors);
         let ssh = o.get::<String>("ssh", errors);
         let latlab = o.get("latlab", errors);
@@ -88,19 +96,24 @@ fn check_hosts(hosts: &[Host], errors: &mut Diagnostics) {
 pub(super) fn check(hosts: &[Host], nodes: &[Node], links: &[Link], errors: &mut Diagnostics) {
     let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     let mut host_of: BTreeMap<&str, &str> = BTreeMap::new();
+    // Nodes whose host is not known yet.
+    let mut chosen: Vec<&str> = Vec::new();
     for node in nodes {
         let name = shown(&node.name);
         match &node.fields.host {
             None if hosts.is_empty() => {}
             None => {
                 let message = format!("node `{name}` has no `host`, and the lab has several");
-                let hint = format!("add `host:` (one of: {})", names.join(", "));
+                let hint = format!("add `host:` (one of: {}, or auto)", names.join(", "));
                 errors.add(node.name.at, message, hint);
             }
             Some(host) if hosts.is_empty() => {
                 let message = format!("`host` of node `{name}`: the lab has no `hosts`");
                 let hint = "add `hosts:` above `topology:`, or remove it";
                 errors.add(host.at, message, hint);
+            }
+            Some(host) if host.value == AUTO_HOST => {
+                chosen.push(&*node.name);
             }
             Some(host) if !names.contains(&host.as_str()) => {
                 let message = format!(
@@ -115,14 +128,18 @@ pub(super) fn check(hosts: &[Host], nodes: &[Node], links: &[Link], errors: &mut
         }
     }
     for link in links {
-        check_link(link, hosts, &host_of, errors);
+        let is_open = link
+            .endpoints
+            .iter()
+            .any(|end| chosen.contains(&&**end.node));
+        check_link(link, hosts, (&host_of, is_open), errors);
     }
 }
 
 fn check_link(
     link: &Link,
     hosts: &[Host],
-    host_of: &BTreeMap<&str, &str>,
+    (host_of, is_open): (&BTreeMap<&str, &str>, bool),
     errors: &mut Diagnostics,
 ) {
     let name = shown(&link.name);
@@ -132,6 +149,9 @@ fn check_link(
         .collect();
     places.sort_unstable();
     places.dedup();
+    if places.len() < 2 && is_open {
+        return;
+    }
     if places.len() < 2 {
         if let Some(port) = link.port.filter(|_| link.kind.value == LinkKind::Overlay) {
             let message = format!("`port` of link `{name}` is for links between hosts");

@@ -37,7 +37,7 @@ pub use crate::kinds::{
 pub use action::{Act, Action};
 pub use document_kind::DocumentKind;
 pub(crate) use gathered::Gathered;
-pub use host::Host;
+pub use host::{AUTO_HOST, Host};
 pub use lab::Lab;
 pub use link::{Endpoint, Link};
 pub use measurement::{Ends, Measurement, Pin, Target};
