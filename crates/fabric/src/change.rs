@@ -39,16 +39,10 @@ pub enum Reason {
     Silent,
 }
 
-/// The whole state.
-pub fn read(client: &Client, keys: &Keys) -> Result<State, Error> {
-    let (all, revision) = client.list(keys.prefix())?;
-    Ok(State::listed(keys, &all, revision).0)
-}
-
 /// The names of the networks. Of a large fabric this is less than the whole state.
 pub fn networks(client: &Client, keys: &Keys) -> Result<Vec<String>, Error> {
     let (all, revision) = client.list(&keys.network(""))?;
-    let (state, _) = State::listed(keys, &all, revision);
+    let state = State::listed(keys, &all, revision);
     Ok(state.networks.into_keys().collect())
 }
 
@@ -103,7 +97,7 @@ fn ask(
     let put = Operation::put_leased(&keys.request(id), &keys::text(request), request.lease);
     let asked = client.transact(&conditions, &[put])?;
     if !asked.is_done {
-        let state = read(client, keys)?;
+        let state = State::read(client, keys)?;
         return Ok(Err(if !state.networks.contains_key(&request.network) {
             Reason::NoNetwork
         } else if !state.hosts.contains_key(host) {
@@ -155,7 +149,7 @@ pub enum Removed {
 
 /// Takes a host that is away out of the fabric, with the addresses that are there.
 pub fn remove_host(client: &Client, keys: &Keys, host: &str) -> Result<Removed, Error> {
-    let state = read(client, keys)?;
+    let state = State::read(client, keys)?;
     if !state.hosts.contains_key(host) {
         return Ok(Removed::NoHost);
     }

@@ -127,7 +127,7 @@ impl Request {
         let places = self.from.iter().chain([&self.to]);
         valid_name(&self.network).is_some()
             && (1..=MAX_ADDRESSES).contains(&self.addresses.len())
-            && self.addresses.iter().all(|mac| is_of_one(*mac))
+            && self.addresses.iter().all(|mac| !mac.is_group())
             && places.into_iter().all(Place::is_valid)
     }
 
@@ -243,7 +243,7 @@ impl Keys {
             }
             "addresses" => {
                 let (network, mac) = name.split_once('/')?;
-                let mac = Mac::parse(mac).filter(|mac| is_of_one(*mac))?;
+                let mac = Mac::parse(mac).filter(|mac| !mac.is_group())?;
                 let address = (valid_name(network)?, mac);
                 Some(Entry::Place(address, parse(value, Place::is_valid)?))
             }
@@ -256,12 +256,6 @@ impl Keys {
             _ => None,
         }
     }
-}
-
-/// Whether an address is no group's, which has no place (IEEE 802, 8.2.2).
-#[must_use]
-pub fn is_of_one(mac: Mac) -> bool {
-    mac.0[0] & 1 == 0
 }
 
 /// The value of a key that is there, if it is one.

@@ -130,10 +130,9 @@ impl Own {
             for moved in moved.chunks(MAX_ADDRESSES) {
                 let revision = moved.iter().map(|(_, revision)| revision).max();
                 let revision = revision.copied().unwrap_or_default();
-                let words: Vec<String> = moved.iter().map(|(mac, _)| mac.to_string()).collect();
-                let words = words.join(" ");
+                let macs = moved.iter().map(|(mac, _)| *mac);
                 orders.push(Order {
-                    line: format!("move {words} to {port} network {network} revision {revision}"),
+                    line: move_line(macs, &port, network, revision),
                     addresses: moved
                         .iter()
                         .map(|(mac, _)| (network.to_string(), *mac))
@@ -143,6 +142,18 @@ impl Own {
         }
         orders
     }
+}
+
+/// The line that moves addresses to a port.
+pub(crate) fn move_line(
+    macs: impl Iterator<Item = Mac>,
+    to: &PortName,
+    network: &str,
+    revision: u64,
+) -> String {
+    let macs: Vec<String> = macs.map(|mac| mac.to_string()).collect();
+    let macs = macs.join(" ");
+    format!("move {macs} to {to} network {network} revision {revision}")
 }
 
 #[must_use]

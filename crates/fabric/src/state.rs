@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::etcd::{Change, KeyValue};
+use crate::etcd::{Change, Client, Error, KeyValue};
 use crate::keys::{Address, Entry, Host, Keys, Network, Place, Request};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,8 +36,14 @@ pub enum News {
 }
 
 impl State {
+    /// The whole state.
+    pub fn read(client: &Client, keys: &Keys) -> Result<State, Error> {
+        let (all, revision) = client.list(keys.prefix())?;
+        Ok(State::listed(keys, &all, revision))
+    }
+
     #[must_use]
-    pub fn listed(keys: &Keys, all: &[KeyValue], revision: u64) -> (State, Vec<News>) {
+    pub fn listed(keys: &Keys, all: &[KeyValue], revision: u64) -> State {
         let mut state = State {
             revision,
             ..State::default()
@@ -46,7 +52,7 @@ impl State {
         for pair in all {
             state.set(keys, &pair.key, Some(&pair.value), pair.revision, &mut news);
         }
-        (state, news)
+        state
     }
 
     /// Changes of the store, up to a revision.

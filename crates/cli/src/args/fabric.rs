@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use latlab_fabric::keys::{Keys, Place, is_host_name, is_of_one};
+use latlab_fabric::keys::{Keys, Place, is_host_name};
 use latlab_model::overlay::valid_name;
 use latlab_model::spec::Mac;
 
@@ -193,7 +193,7 @@ impl Move {
         let mut seen = std::collections::BTreeSet::new();
         for word in words {
             let mac = Mac::parse(word).ok_or_else(|| format!("`{word}` is no MAC address"))?;
-            if !is_of_one(mac) {
+            if mac.is_group() {
                 return Err(format!(
                     "{mac} is the address of a group, which has no place"
                 ));

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use latlab_fabric::change::{self, Moved, Reason, Removed};
 use latlab_fabric::etcd::Client;
 use latlab_fabric::keys::Keys;
+use latlab_host::sys::random;
 
 use super::store::{of_store, open};
 use crate::args::{FabricMove, FabricRemove};
@@ -28,7 +29,7 @@ pub fn relocate(args: &FabricMove) -> Outcome {
         None => only_network(&client, &keys)?,
     };
     let places = (args.from.as_ref(), &args.to);
-    let id = format!("{:032x}", random()?);
+    let id = random::hex::<16>();
     let moved = change::move_addresses(&client, &keys, (&network, &addresses), places, &id);
     match moved.map_err(of_store)? {
         Moved::Done { revision } => {
@@ -115,12 +116,6 @@ pub fn remove(args: &FabricRemove) -> Outcome {
             "stop `latlab fabric join` there first",
         )),
     }
-}
-
-fn random() -> io::Result<u128> {
-    let mut bytes = [0; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u128::from_le_bytes(bytes))
 }
 
 fn count(addresses: usize) -> String {

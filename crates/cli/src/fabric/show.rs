@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use latlab_fabric::change;
 use latlab_fabric::state::State;
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ use crate::{print, table};
 
 pub fn run(args: &FabricShow) -> Outcome {
     let (client, keys) = open(&args.store)?;
-    let state = change::read(&client, &keys).map_err(of_store)?;
+    let state = State::read(&client, &keys).map_err(of_store)?;
     if state.hosts.is_empty() && state.networks.is_empty() {
         let fabric = &args.store.fabric;
         let hint = "`latlab fabric join` makes it; a fabric is named as its hosts named it";

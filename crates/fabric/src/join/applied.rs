@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use latlab_model::overlay::PortName;
 use latlab_model::overlay::language::parse_file;
 
 use super::event::Event;
 use crate::keys::{Address, Request};
-use crate::orders::{Order, Own, known_revisions};
+use crate::orders::{Order, Own, known_revisions, move_line};
 use crate::state::State;
 use crate::switch::Switch;
 
@@ -130,13 +131,9 @@ impl<S: Switch> Applied<S> {
 
     /// Takes addresses for an interface of this daemon, ahead of the store. Errors within: the daemon's reason.
     pub fn take(&mut self, request: &Request, revision: u64) -> io::Result<Result<(), String>> {
-        let words: Vec<String> = request.addresses.iter().map(ToString::to_string).collect();
-        let line = format!(
-            "move {} to interface {} network {} revision {revision}",
-            words.join(" "),
-            request.to.interface,
-            request.network
-        );
+        let macs = request.addresses.iter().copied();
+        let to = PortName::Interface(request.to.interface.clone());
+        let line = move_line(macs, &to, &request.network, revision);
         Ok(self.ask(&line)?.map(|_| ()))
     }
 

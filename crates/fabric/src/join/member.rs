@@ -64,15 +64,12 @@ impl<S: Switch, C: FnMut() -> io::Result<S>> Member<C> {
     pub fn join(client: Client, options: Options, mut connect: C) -> Result<Self, Error> {
         connect().map_err(Error::Daemon)?;
         let keys = options.keys.clone();
-        let (all, revision) = client.list(keys.prefix())?;
-        let (state, _) = State::listed(&keys, &all, revision);
-        check(&options, &state)?;
+        check(&options, &State::read(&client, &keys)?)?;
         for (name, network) in &options.networks {
             add_network(&client, &keys, name, *network)?;
         }
         let lease = enter(&client, &options)?;
-        let (all, revision) = client.list(keys.prefix())?;
-        let (state, _) = State::listed(&keys, &all, revision);
+        let state = State::read(&client, &keys)?;
         Ok(Member {
             client,
             options,
@@ -166,7 +163,7 @@ impl<S: Switch, C: FnMut() -> io::Result<S>> Member<C> {
                 self.state.take(keys, &changes, revision)
             }
             Input::Listed(all, revision) => {
-                let (state, _) = State::listed(keys, &all, revision);
+                let state = State::listed(keys, &all, revision);
                 let before = std::mem::replace(&mut self.state, state);
                 self.state.since(&before)
             }
@@ -340,8 +337,7 @@ fn add_network(client: &Client, keys: &Keys, name: &str, network: Network) -> Re
     if client.transact(&absent, &put)?.is_done {
         return Ok(());
     }
-    let (all, revision) = client.list(keys.prefix())?;
-    let (state, _) = State::listed(keys, &all, revision);
+    let state = State::read(client, keys)?;
     if state.networks.get(name) == Some(&network) {
         return Ok(());
     }

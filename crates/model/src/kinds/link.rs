@@ -87,6 +87,12 @@ pub enum Carrier {
 }
 
 impl Carrier {
+    /// Whether its frames may leave the machine, so that a link can join hosts.
+    #[must_use]
+    pub fn is_between_hosts(self) -> bool {
+        matches!(self, Carrier::Sealed | Carrier::Udp | Carrier::Vxlan)
+    }
+
     /// Bytes that it adds to a packet, at most.
     pub(crate) const fn overhead(self) -> u32 {
         match self {
@@ -179,6 +185,12 @@ impl Mac {
             *byte = u8::from_str_radix(part, 16).ok()?;
         }
         parts.next().is_none().then_some(Mac(bytes))
+    }
+
+    /// Whether it is a group's: multicast or broadcast (IEEE 802, 8.2.2).
+    #[must_use]
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
     }
 }
 

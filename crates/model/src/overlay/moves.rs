@@ -188,7 +188,7 @@ fn addresses(words: &mut Words) -> Result<BTreeSet<Mac>, Mistake> {
             break;
         };
         let wrong = |message: String, hint: &str| Err(Mistake::new(word.column, message, hint));
-        if mac.0[0] & 1 == 1 {
+        if mac.is_group() {
             let hint = "frames to groups neither wait nor move; name a guest's own address";
             return wrong(format!("{mac} is the address of a group"), hint);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::node::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Mark, Spanned};
-use crate::kinds::{Carrier, LinkKind, NodeKind};
+use crate::kinds::{Carrier, NodeKind};
 use crate::spec::{AUTO_HOST, Lab, Link, Node};
 use crate::units::Bytes;
 
@@ -125,7 +125,7 @@ pub fn settle(mut lab: Lab, places: &BTreeMap<String, String>) -> Result<Lab, Di
             let ends: Vec<usize> = ends(link).filter_map(index).collect();
             let host = |end: &usize| lab.nodes[*end].fields.host.as_ref().map(|host| &host.value);
             let is_one = ends.windows(2).all(|pair| host(&pair[0]) == host(&pair[1]));
-            may_cross(link) && is_one && ends.iter().any(|end| auto[*end])
+            link.may_join_hosts() && is_one && ends.iter().any(|end| auto[*end])
         })
         .collect();
     for (link, _) in lab.links.iter_mut().zip(local).filter(|(_, local)| *local) {
@@ -149,21 +149,11 @@ fn ends(link: &Link) -> impl Iterator<Item = &str> {
     link.endpoints.iter().map(|end| end.node.as_str())
 }
 
-/// Whether a link may lie between hosts.
-fn may_cross(link: &Link) -> bool {
-    let carrier = link.carrier.map(|carrier| carrier.value);
-    link.kind.value == LinkKind::Overlay
-        && matches!(
-            carrier,
-            Some(Carrier::Sealed | Carrier::Udp | Carrier::Vxlan)
-        )
-}
-
 fn groups(lab: &Lab, errors: &mut Diagnostics) -> Vec<Group> {
     let index = |name: &str| lab.nodes.iter().position(|node| *node.name == *name);
     // The lowest number of the nodes that are together with each.
     let mut leader: Vec<usize> = (0..lab.nodes.len()).collect();
-    for link in lab.links.iter().filter(|link| !may_cross(link)) {
+    for link in lab.links.iter().filter(|link| !link.may_join_hosts()) {
         let leaders: Vec<usize> = ends(link)
             .filter_map(index)
             .map(|end| leader[end])

@@ -172,7 +172,7 @@ fn check_link(
     };
     match (link.kind.value, link.carrier) {
         (LinkKind::Overlay, Some(carrier)) => match carrier.value {
-            Carrier::Sealed | Carrier::Udp | Carrier::Vxlan => {}
+            carrier if carrier.is_between_hosts() => {}
             other => refused(carrier.at, &format!("of carrier {}", other.word()), errors),
         },
         (LinkKind::Overlay, None) => refused(link.kind.at, "without a carrier", errors),

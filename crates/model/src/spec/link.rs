@@ -21,7 +21,7 @@ impl FromYaml for Mac {
     const EXPECTED: &'static str = "a unicast MAC address";
     const EXAMPLE: &'static str = "`02:00:00:00:00:01`";
     fn from_text(text: &str) -> Option<Self> {
-        Mac::parse(text).filter(|m| m.0[0] & 1 == 0 && m.0 != [0; 6])
+        Mac::parse(text).filter(|m| !m.is_group() && m.0 != [0; 6])
     }
 }
 
@@ -168,6 +168,12 @@ pub struct Link {
 impl Link {
     pub fn carrier(&self) -> Carrier {
         self.carrier.map_or(Carrier::default(), |c| c.value)
+    }
+
+    /// Whether its ends may be on several hosts.
+    pub fn may_join_hosts(&self) -> bool {
+        let carrier = self.carrier.map(|carrier| carrier.value);
+        self.kind.value == LinkKind::Overlay && carrier.is_some_and(Carrier::is_between_hosts)
     }
 
     pub fn function_settings(&self) -> FunctionSettings {
