@@ -39,6 +39,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   init                  be a guest's first process (only as PID 1)
   pause                 be a container's first process
   serve --fd N          serve one client on an inherited connected socket
+  serve --stdio         serve one client on standard input and output
   serve --unix PATH     serve clients that connect to this socket
   put PATH              write standard input to PATH
   begin COMMAND...      run a command at the time (ns of the monotonic clock) that standard input names
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         ["pause"] if std::process::id() == 1 => pause::run(),
         ["pause"] => Err("pause only works as a container's first process (PID 1)".into()),
         ["serve", "--fd", fd] => serve::on_fd(fd),
+        ["serve", "--stdio"] => serve::on_stdio(),
         ["serve", "--unix", path] => serve::on_socket(path),
         ["put", path] => files::put(path),
         ["begin", program, arguments @ ..] => begin::run(program, arguments),

@@ -6,9 +6,11 @@
 //! none, which a level-triggered poller would return again and again.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread;
 
 use latlab_wire::channel::{Exec, ExitStatus, Identity, Message, VERSION};
 use rustix::buffer::spare_capacity;
@@ -74,6 +76,41 @@ pub fn on_fd(fd: &str) -> Result<(), String> {
         .add_port(stream)
         .and_then(|()| server.run())
         .map_err(|e| format!("serve: {e}"))
+}
+
+/// Serves one client on standard input and output, which may be pipes: two threads join them to a socket.
+pub fn on_stdio() -> Result<(), String> {
+    let serve = || -> io::Result<()> {
+        // The server blocks the signals of children, which every thread must inherit.
+        let mut server = Server::new(Clients::One)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut requests = ours.try_clone()?;
+        thread::spawn(move || {
+            io::copy(&mut io::stdin(), &mut requests).ok();
+            // The client's end, whatever ended the copy.
+            requests.shutdown(Shutdown::Both).ok();
+        });
+        thread::spawn(move || answers(&ours));
+        server.add_port(theirs.into())?;
+        server.run()
+    };
+    serve().map_err(|e| format!("serve: {e}"))
+}
+
+/// Passes on each answer at once.
+fn answers(mut from: &UnixStream) {
+    let mut buffer = [0; 1 << 16];
+    let mut to = io::stdout();
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if to
+            .write_all(&buffer[..count])
+            .and_then(|()| to.flush())
+            .is_err()
+        {
+            from.shutdown(Shutdown::Both).ok();
+            return;
+        }
+    }
 }
 
 /// Serves all clients that connect to a socket made at `path`.

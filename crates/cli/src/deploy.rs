@@ -11,7 +11,7 @@ use latlab_model::plan::Plan;
 
 use crate::args::Deploy;
 use crate::failure::{INTERRUPTED, Outcome, explain, need_root};
-use crate::files::{self, Machine, Source, Unusable};
+use crate::files::{self, Machine, PartOf, Source, Unusable};
 use crate::{hosts, inspect, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
@@ -75,9 +75,12 @@ fn plan(args: &Deploy, source: &Source) -> Result<Plan, Unusable> {
     let isolation = !args.no_isolation;
     match &args.host {
         Some(host) => {
-            let keys = args.peer_key.iter().cloned().collect();
-            let places = args.place.iter().cloned().collect();
-            files::plan_part(source, host, (&keys, &places), isolation)
+            let part = PartOf {
+                host,
+                keys: &args.peer_key.iter().cloned().collect(),
+                places: &args.place.iter().cloned().collect(),
+            };
+            Ok(files::planned_part(source, &part, isolation, &[])?.plan)
         }
         None => files::plan_lab(source, Machine::Here, isolation),
     }

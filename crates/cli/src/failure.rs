@@ -67,6 +67,12 @@ impl Failure {
         self
     }
 
+    /// The error in a line, and the hint.
+    pub fn lines(&self) -> (String, String) {
+        let hint = self.hint.clone().unwrap_or_default();
+        (one_line(self.error.as_ref()), hint)
+    }
+
     pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }

@@ -9,7 +9,10 @@ use latlab_host::facts::{self, ReadOptions};
 use latlab_host::lab;
 use latlab_model::diagnostic::{Diagnostics, Mark};
 use latlab_model::facts::Facts;
-use latlab_model::plan::{Blueprint, Part, Plan, RunPlan, blueprint, plan_run, plan_with, settle};
+use latlab_model::plan::{
+    Blueprint, Part, Plan, PlanLab, PlannedPart, RunPlan, blueprint, plan_run, plan_run_with,
+    plan_with, settle,
+};
 use latlab_model::profile::Profile;
 use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
@@ -212,22 +215,32 @@ pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Resul
     plan_with(&lab, &facts, &profile).map_err(|all| source.mistakes(all))
 }
 
-/// Reads a lab, and plans the part of one of its hosts on this machine. `keys` are the other hosts' public keys, `places`
-/// the hosts of nodes that leave the choice.
-pub fn plan_part(
+/// A host of a lab on several, as it is told.
+pub struct PartOf<'a> {
+    pub host: &'a str,
+    /// The other hosts' public keys.
+    pub keys: &'a BTreeMap<String, String>,
+    /// The hosts of nodes that leave the choice.
+    pub places: &'a BTreeMap<String, String>,
+}
+
+/// Reads a lab, and plans the part of one of its hosts on this machine, of which `prove` is proven too.
+pub fn planned_part(
     source: &Source,
-    host: &str,
-    (keys, places): (&BTreeMap<String, String>, &BTreeMap<String, String>),
+    of: &PartOf<'_>,
     isolation: bool,
-) -> Result<Plan, Unusable> {
+    prove: &[String],
+) -> Result<PlannedPart, Unusable> {
     let lab = read_lab(source, isolation)?;
-    let lab = settle(lab, places).map_err(|all| source.mistakes(all))?;
+    let lab = settle(lab, of.places).map_err(|all| source.mistakes(all))?;
     let private = Dirs::from_env().host_key();
-    let part = Part::of(&lab, host).and_then(|part| part.with_keys(&private, keys));
+    let part = Part::of(&lab, of.host).and_then(|part| part.with_keys(&private, of.keys));
     let part = part.map_err(|all| source.mistakes(all))?;
-    let facts = Machine::Here.facts([&part.lab].into_iter(), &[], false)?;
-    part.plan(&facts, &profile)
-        .map_err(|all| source.mistakes(all))
+    let prove: Vec<&str> = prove.iter().map(String::as_str).collect();
+    let facts = Machine::Here.facts([&part.lab].into_iter(), &prove, false)?;
+    let plan = part.plan(&facts, &profile);
+    let plan = plan.map_err(|all| source.mistakes(all))?;
+    Ok(PlannedPart { plan, facts })
 }
 
 /// Reads a lab, with or without its isolation.
@@ -261,6 +274,11 @@ fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
             ..here()
         })),
     }
+}
+
+/// The facts of this machine that need no proof.
+pub fn facts() -> Facts {
+    facts::read(&here())
 }
 
 fn here() -> ReadOptions {
@@ -334,29 +352,44 @@ impl StudyFile {
         std::fs::canonicalize(self.files.last()?).ok()
     }
 
-    /// Plans every combination; the facts are those it was planned for.
-    pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Unusable> {
-        let mistakes = |all| {
-            Unusable::Mistakes(Mistakes {
-                files: self.files.clone(),
-                all,
-            })
-        };
-        let choices = self.study.choices(&self.lab).map_err(mistakes)?;
-        // One that makes no lab has its mistakes told by the planning below.
+    fn mistakes(&self, all: Diagnostics) -> Unusable {
+        Unusable::Mistakes(Mistakes {
+            files: self.files.clone(),
+            all,
+        })
+    }
+
+    /// The lab of every combination. One that makes no lab has its mistakes told by the planning.
+    pub fn labs(&self) -> Result<Vec<Lab>, Unusable> {
+        let choices = self.study.choices(&self.lab);
+        let choices = choices.map_err(|all| self.mistakes(all))?;
         let labs = choices
             .iter()
             .map(|choice| self.study.lab_of(&self.lab, choice));
-        let labs: Vec<Lab> = labs.filter_map(Result::ok).collect();
-        labs.iter().try_for_each(profiles_are_sound)?;
+        Ok(labs.filter_map(Result::ok).collect())
+    }
+
+    /// Capabilities of a machine that the measurements need.
+    pub fn needs(&self) -> &'static [&'static str] {
         let mut measurements = self.study.measurements.iter();
-        let also: &[&str] = if measurements.any(|m| m.probe == Probe::Forward) {
-            &[Facts::BPF]
-        } else {
-            &[]
-        };
-        let facts = machine.facts(labs.iter(), also, detail)?;
-        let planned = plan_run(&self.study, &self.lab, &facts, &profile).map_err(mistakes)?;
-        Ok((planned, facts))
+        match measurements.any(|m| m.probe == Probe::Forward) {
+            true => &[Facts::BPF],
+            false => &[],
+        }
+    }
+
+    /// Plans every combination; the facts are those it was planned for.
+    pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Unusable> {
+        let labs = self.labs()?;
+        labs.iter().try_for_each(profiles_are_sound)?;
+        let facts = machine.facts(labs.iter(), self.needs(), detail)?;
+        let planned = plan_run(&self.study, &self.lab, &facts, &profile);
+        Ok((planned.map_err(|all| self.mistakes(all))?, facts))
+    }
+
+    /// Plans every combination, each by `plan`.
+    pub fn plan_with(&self, plan: PlanLab<'_>) -> Result<RunPlan, Unusable> {
+        let planned = plan_run_with(&self.study, &self.lab, plan);
+        planned.map_err(|all| self.mistakes(all))
     }
 }

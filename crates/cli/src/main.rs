@@ -34,10 +34,12 @@ mod migrate;
 mod noise;
 mod overlay;
 mod paper;
+mod part;
 mod pause;
 mod pipes;
 mod place;
 mod profiles;
+mod progress;
 mod report;
 mod run;
 mod serve;
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Verb::Paper(a) => paper::run(a),
         Verb::Schema(a) => validate::schema(a),
         Verb::HostKey => hosts::key::run(),
+        Verb::Part(a) => part::run(a),
         Verb::Completions(a) => completions::run(a),
     };
     match result {

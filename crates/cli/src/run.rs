@@ -1,22 +1,23 @@
 //! `latlab run`: a study from its file to its report.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use latlab_host::dirs::Dirs;
 use latlab_host::{journal, lab};
-use latlab_measure::run::{Event, Options, Run};
+use latlab_measure::run::{Event, Here, Options, Run};
 use latlab_model::diagnostic::plain_line;
+use latlab_model::facts::Facts;
 use latlab_model::plan::{RunPlan, trials};
 use latlab_model::results::{PlannedTrial, TrialOutcome};
 use latlab_model::spec::{MAX_RETRIES, Study};
 use latlab_samples::RunDir;
 
 use crate::args::{self, StudyOptions};
-use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
-use crate::files::{self, Machine, Source};
-use crate::{report, signals};
+use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, explain, need_root};
+use crate::files::{self, Machine, Source, StudyFile, Unusable};
+use crate::hosts::study::{OnHosts, StudyPlan};
+use crate::{hosts, progress, report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
     let done = match measure(args)? {
@@ -53,22 +54,33 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
     apply(&args.options, &mut file.study)?;
-    let (plan, facts) = match file.plan(Machine::Here, true) {
+    let (planned, facts) = match plan(args, &file) {
         Ok(planned) => planned,
         Err(unusable) => return unusable.outcome().map(Measured::Not),
     };
+    let plan = planned.run();
     if let Some(part) = args.part {
-        can_be_divided(&plan, part.of)?;
+        can_be_divided(plan, part.of)?;
     }
     let visits = plan.visits_of(args.part);
     if args.dry_run {
         return Ok(Measured::Not(show_order(&plan.order_of(visits))));
     }
-    let count = trials(visits);
+    execute(args, &file, &planned, &facts).map(Measured::Done)
+}
+
+/// Runs the trials of a planned study.
+fn execute(
+    args: &args::Run,
+    file: &StudyFile,
+    planned: &Planned,
+    facts: &Facts,
+) -> Result<Done, Failure> {
+    let plan = planned.run();
+    let count = trials(plan.visits_of(args.part));
     let dirs = Dirs::from_env();
-    names_are_free(&dirs, &plan)?;
+    planned.names_are_free(&dirs)?;
     let options = Options {
-        file: file.lab_file(),
         keep: args.keep,
         part: args.part,
     };
@@ -78,7 +90,7 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         let hint = e.hint(&args.runs);
         Failure::of(e, hint)
     };
-    let run = Run::create(&dirs, &args.runs, study, &plan, &facts, &options, &stop);
+    let run = Run::create(&args.runs, study, plan, facts, &options, &stop);
     let run = run.map_err(failed)?;
     let directory = run.directory().to_path_buf();
     eprintln!(
@@ -88,18 +100,81 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         if count == 1 { "" } else { "s" },
         run.directory().display()
     );
-    let bar = progress(count, "trials");
-    let done = run.execute(&mut |event| show(&bar, event));
+    let bar = progress::bar(count, "trials");
+    let on_event = &mut |event: &Event<'_>| show(&bar, event);
+    let done = match planned {
+        Planned::Here(plan) => {
+            let here = Here {
+                dirs: &dirs,
+                plan,
+                file: file.lab_file(),
+                keep: args.keep,
+                stop: &stop,
+            };
+            run.execute(&here, on_event)
+        }
+        Planned::OnHosts(plan) => {
+            let on_hosts = OnHosts {
+                dirs: &dirs,
+                plan,
+                study: &file.source.text,
+                stop: &stop,
+            };
+            run.execute(&on_hosts, on_event)
+        }
+    };
     bar.finish_and_clear();
     let (dir, outcome) = done.map_err(|e| {
         let report = format!("latlab report --print-only {}", directory.display());
         failed(e).and_hint(format!("the measured data is kept: `{report}`"))
     })?;
-    Ok(Measured::Done(Done {
+    Ok(Done {
         dir,
         outcome,
         trials: count,
-    }))
+    })
+}
+
+/// A study planned for this machine, or for the hosts of its labs.
+enum Planned {
+    Here(RunPlan),
+    OnHosts(StudyPlan),
+}
+
+impl Planned {
+    fn run(&self) -> &RunPlan {
+        match self {
+            Planned::Here(plan) => plan,
+            Planned::OnHosts(plan) => &plan.run,
+        }
+    }
+
+    /// Refuses a study whose lab is deployed already: each of its trials would fail.
+    fn names_are_free(&self, dirs: &Dirs) -> Result<(), Failure> {
+        let deployed = lab::list(dirs).map_err(explain)?;
+        let mut labs = self.run().labs.iter();
+        if let Some(lab) = labs.find(|lab| deployed.contains(&lab.lab)) {
+            return Err(explain(journal::Error::Taken(lab.lab.clone()).into()));
+        }
+        match self {
+            Planned::Here(_) => Ok(()),
+            Planned::OnHosts(plan) => plan.must_be_new(dirs),
+        }
+    }
+}
+
+/// Plans a study, with the facts of this machine.
+fn plan(args: &args::Run, file: &StudyFile) -> Result<(Planned, Facts), Unusable> {
+    if file.labs()?.iter().all(|lab| lab.hosts.is_empty()) {
+        let (plan, facts) = file.plan(Machine::Here, true)?;
+        return Ok((Planned::Here(plan), facts));
+    }
+    if args.keep {
+        let hint = "without it a lab on hosts is all or nothing";
+        return Err(Failure::new("--keep is for labs on one machine", hint).into());
+    }
+    let plan = hosts::study::plan(file)?;
+    Ok((Planned::OnHosts(plan), files::facts()))
 }
 
 /// Puts the options in the place of the study's own fields.
@@ -127,19 +202,6 @@ pub fn apply(options: &StudyOptions, study: &mut Study) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a study whose lab is deployed already: each of its trials would fail.
-fn names_are_free(dirs: &Dirs, plan: &RunPlan) -> Result<(), Failure> {
-    let refused = |e: lab::Error| {
-        let hint = e.hint();
-        Failure::of(e, hint)
-    };
-    let deployed = lab::list(dirs).map_err(refused)?;
-    match plan.labs.iter().find(|lab| deployed.contains(&lab.lab)) {
-        Some(lab) => Err(refused(journal::Error::Taken(lab.lab.clone()).into())),
-        None => Ok(()),
-    }
-}
-
 /// The end of the run as a message and an exit code.
 pub fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials: usize) -> Outcome {
     if outcome.kept {
@@ -154,7 +216,7 @@ pub fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials:
     }
     if outcome.failed > 0 {
         let message = format!("{} of {trials} trials failed", outcome.failed);
-        let hint = "with --keep the run stops at the first, and leaves its lab up for inspection";
+        let hint = "with --keep a run on one machine stops at the first, and leaves its lab up";
         return Err(Failure::new(message, hint).with_code(Some(MEASURED_FAILED)));
     }
     Ok(ExitCode::SUCCESS)
@@ -180,17 +242,6 @@ fn show_order(order: &[PlannedTrial]) -> ExitCode {
         );
     }
     ExitCode::SUCCESS
-}
-
-/// A bar for a number of units of work.
-pub fn progress(count: usize, unit: &str) -> ProgressBar {
-    let bar = ProgressBar::new(count as u64);
-    let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}, {{eta}} left  {{wide_msg}}");
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 fn show(bar: &ProgressBar, event: &Event<'_>) {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use latlab_model::plan::addressed;
+use latlab_model::plan::{PlannedLab, addressed};
 use latlab_model::spec::schema;
 
 use crate::args::{Document, Schema, Validate};
@@ -31,7 +31,12 @@ pub fn run(args: &Validate) -> Outcome {
 /// Plans a document: its size as text, and the plan.
 fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Unusable> {
     if source.is_study() {
-        let (plan, _) = files::read_study(source)?.plan(machine, false)?;
+        let file = files::read_study(source)?;
+        // The capabilities of hosts are known there.
+        let plan = match file.labs()?.iter().any(|lab| !lab.hosts.is_empty()) {
+            true => file.plan_with(&mut |lab, _| PlannedLab::on_unknown_hosts(lab))?,
+            false => file.plan(machine, false)?.0,
+        };
         let text = format!("{} cells, {} trials", plan.cells.len(), plan.trials());
         return Ok((
             text,

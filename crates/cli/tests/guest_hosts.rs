@@ -3,7 +3,8 @@
 mod cluster;
 mod common;
 
-use cluster::{Cluster, address};
+use cluster::Cluster;
+use cluster::labs::hosts;
 use common::{enter, guests};
 
 #[test]
@@ -15,17 +16,12 @@ fn vms_on_two_hosts_are_in_one_network() {
     enter(NAME, |bench| {
         let mut cluster = Cluster::new(bench, 2);
         cluster.start_ssh(bench);
-        let host = |number: usize| {
-            let (address, program) = (address(number), env!("CARGO_BIN_EXE_latlab"));
-            format!("  n{number}: {{ssh: n{number}, address: {address}, latlab: {program}}}\n")
-        };
         let vm = "kind: vm, cpus: 1, memory: 256MiB";
         let lab = format!(
-            "name: NAME\nhosts:\n{}{}topology:\n  nodes:\n    a: {{{vm}, host: n1}}\n    b: {{{vm}, host: n2}}\n    \
+            "name: NAME\n{}topology:\n  nodes:\n    a: {{{vm}, host: n1}}\n    b: {{{vm}, host: n2}}\n    \
              c: {{kind: native, host: n2}}\n  links:\n    \
              - {{type: overlay, carrier: sealed, endpoints: ['a:eth0', 'b:eth0', 'c:eth0']}}\n",
-            host(1),
-            host(2)
+            hosts(2, false)
         );
         let name = bench.name("wide");
         let file = bench.file("wide", &lab);

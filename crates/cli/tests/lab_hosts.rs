@@ -8,25 +8,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use cluster::labs::{hosts, labs_on, nothing_is_left, on};
 use cluster::{Cluster, address};
-use common::{Bench, Said, enter, finish, until};
-
-const HERE: &str = "10.77.0.1";
-
-/// `hosts:` with the first machines of a cluster, and this one where it is wanted.
-fn hosts(count: usize, with_here: bool) -> String {
-    let program = env!("CARGO_BIN_EXE_latlab");
-    let mut text = "hosts:\n".to_string();
-    if with_here {
-        text += &format!("  here: {{address: {HERE}}}\n");
-    }
-    for number in 1..=count {
-        let address = address(number);
-        text +=
-            &format!("  n{number}: {{ssh: n{number}, address: {address}, latlab: {program}}}\n");
-    }
-    text
-}
+use common::{enter, finish, until};
 
 /// A node on each of two machines, joined over `carrier`.
 fn pair(carrier: &str) -> String {
@@ -35,36 +19,6 @@ fn pair(carrier: &str) -> String {
          links: [{{type: overlay, carrier: {carrier}, endpoints: ['a:eth0', 'b:eth0']}}]\n",
         hosts(2, false)
     )
-}
-
-/// latlab on a machine of the cluster.
-fn on(number: usize, words: &[&str]) -> Said {
-    let mut ssh = Command::new("ssh");
-    ssh.arg(format!("n{number}"))
-        .arg(env!("CARGO_BIN_EXE_latlab"));
-    finish(ssh.args(words))
-}
-
-/// The labs on a machine of the cluster, as JSON.
-fn labs_on(number: usize) -> String {
-    on(number, &["inspect", "--here", "--format", "json"])
-        .out
-        .trim()
-        .to_owned()
-}
-
-/// No part of any lab is on the first machines of the cluster, and no process or interface of one.
-#[track_caller]
-fn nothing_is_left(bench: &Bench, machines: std::ops::RangeInclusive<usize>) {
-    for number in machines {
-        assert_eq!(labs_on(number), "{}", "on n{number}");
-        let mut ssh = Command::new("ssh");
-        let look = "pgrep --list-full latlab-overlay; pgrep --list-full latlab-agent; ls /run/latlab 2>/dev/null; true";
-        let processes = finish(ssh.args([&format!("n{number}"), look])).good();
-        assert_eq!(processes.out.trim(), "", "on n{number}");
-    }
-    let records = fs::read_dir(bench.root().join("state/hosts"));
-    assert_eq!(records.map_or(0, Iterator::count), 0, "records are left");
 }
 
 #[test]

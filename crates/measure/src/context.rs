@@ -5,18 +5,20 @@ use latlab_model::plan::Reach;
 use latlab_model::spec::{Ends, Measurement};
 
 use crate::error::Error;
+use crate::nodes::Nodes;
 
-pub struct Context<'a> {
-    pub lab: &'a Lab,
+/// With nodes on several machines, `N` is not a lab.
+pub struct Context<'a, N = Lab> {
+    pub lab: &'a N,
     pub measurement: &'a Measurement,
     ends: &'a Ends,
     /// How the sender reaches the receiver.
     pub reach: Reach,
 }
 
-impl<'a> Context<'a> {
+impl<'a, N: Nodes> Context<'a, N> {
     /// Finds the path from sender to receiver.
-    pub fn new(lab: &'a Lab, measurement: &'a Measurement, ends: &'a Ends) -> Result<Self, Error> {
+    pub fn new(lab: &'a N, measurement: &'a Measurement, ends: &'a Ends) -> Result<Self, Error> {
         let (from, to) = (&ends.from.value, &ends.to.value);
         let ipv6 = measurement.ip == 6;
         // Through other nodes, the last of them is the receiver's neighbour.

@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use latlab_host::lab::Lab;
 use latlab_host::nodes::session::{Command, Session, Signaller};
 use latlab_wire::samples::{Decoder, Message, Ready, Record, Report, SampleKind};
+
+use crate::nodes::{Nodes, NotStarted};
 
 /// A guest under software emulation is slow: touching memory for millions of records takes seconds there.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +30,7 @@ pub enum Error {
     Start {
         node: String,
         what: String,
-        source: Box<latlab_host::lab::Error>,
+        source: NotStarted,
     },
     #[error("node `{node}`: {what}: {message}")]
     Probe {
@@ -90,14 +91,14 @@ enum ReadError {
 
 impl Endpoint {
     /// Starts `latlab-agent probe ARGS` in `node`.
-    pub fn start(lab: &Lab, node: &str, args: &[String]) -> Result<Endpoint, Error> {
+    pub fn start<N: Nodes>(lab: &N, node: &str, args: &[String]) -> Result<Endpoint, Error> {
         Endpoint::start_with_limit(lab, node, args, MAX_RECORDS)
     }
 
     /// As `start`, with a limit on records that follows from rate and duration. Reading stops beyond it: a
     /// faulty or foreign program would fill the host's memory.
-    pub fn start_with_limit(
-        lab: &Lab,
+    pub fn start_with_limit<N: Nodes>(
+        lab: &N,
         node: &str,
         args: &[String],
         max_records: u64,
@@ -110,9 +111,7 @@ impl Endpoint {
             what: what.clone(),
             source,
         };
-        let mut session = lab
-            .start(node, &Command::new(argv))
-            .map_err(|e| failed(e.into()))?;
+        let mut session = lab.start(node, &Command::new(argv)).map_err(failed)?;
         let stdin = session.take_stdin();
         let stdout = session.take_stdout();
         let stderr = session.take_stderr();

@@ -37,6 +37,8 @@ pub enum Error {
     /// A reader of studies makes no such measurement.
     #[error("measurement `{0}` has neither ends nor nodes")]
     Nothing(String),
+    #[error("measurement `{0}` needs its nodes on one machine")]
+    OneMachine(String),
     #[error("no link takes `{from}` to `{to}`")]
     Unreachable { from: String, to: String },
     #[error("cannot make the noise `{noise}`")]

@@ -9,6 +9,7 @@ use latlab_wire::samples::{Counters, SampleKind, flags};
 
 use crate::context::Context;
 use crate::endpoint::{Endpoint, Error, Output, strings};
+use crate::nodes::Nodes;
 use crate::percentile::percentile;
 use crate::pin::Pins;
 use crate::probes::{self, Load};
@@ -25,7 +26,7 @@ const READS: &str = "20000";
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
+pub(crate) fn rr<N: Nodes>(context: &Context<'_, N>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
     let pins = Pins::of_floor(context);
@@ -49,7 +50,7 @@ pub(crate) fn rr(context: &Context<'_>) -> Result<Floor, Error> {
     with_clock(context, latencies.collect())
 }
 
-pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
+pub(crate) fn packets<N: Nodes>(context: &Context<'_, N>) -> Result<Floor, Error> {
     let node = context.sender();
     let loopback = loopback(context);
     let pins = Pins::of_floor(context);
@@ -73,7 +74,7 @@ pub(crate) fn packets(context: &Context<'_>) -> Result<Floor, Error> {
     with_clock(context, latencies.collect())
 }
 
-fn with_clock(context: &Context<'_>, mut latencies: Vec<u64>) -> Result<Floor, Error> {
+fn with_clock<N: Nodes>(context: &Context<'_, N>, mut latencies: Vec<u64>) -> Result<Floor, Error> {
     latencies.sort_unstable();
     let mut floor = Floor {
         median_ns: percentile(&latencies, 0.5),
@@ -89,12 +90,12 @@ fn with_clock(context: &Context<'_>, mut latencies: Vec<u64>) -> Result<Floor, E
     Ok(floor)
 }
 
-fn clock(context: &Context<'_>) -> Result<Output, Error> {
+fn clock<N: Nodes>(context: &Context<'_, N>) -> Result<Output, Error> {
     let args = strings(&["clock", "--reads", READS]);
     Endpoint::start(context.lab, context.sender(), &args)?.finish(CLOCK_TIMEOUT)
 }
 
-fn loopback(context: &Context<'_>) -> &'static str {
+fn loopback<N: Nodes>(context: &Context<'_, N>) -> &'static str {
     match context.measurement.ip {
         6 => "::1",
         _ => "127.0.0.1",

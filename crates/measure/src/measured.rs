@@ -14,6 +14,7 @@ use latlab_wire::trace::Event;
 use crate::checks;
 use crate::endpoint::Output;
 use crate::forward::timed::Timed;
+use crate::watch::Watched;
 
 #[derive(Debug, Default)]
 pub struct Measured {
@@ -63,6 +64,11 @@ pub struct Recorded {
 }
 
 impl Measured {
+    pub fn add_watched(&mut self, watched: Watched) {
+        self.checks.extend(watched.checks);
+        self.intruders.extend(watched.intruders);
+    }
+
     /// Records an endpoint's observations of itself, and the checks that they answer.
     pub(crate) fn add_endpoint(&mut self, role: &str, node: &str, output: &Output) {
         self.add_node(role, node, output);

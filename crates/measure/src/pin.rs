@@ -2,11 +2,10 @@
 //!
 //! Inside a guest the number is of a vCPU. Its threads on the host are placed by the lab's plan, or by the scheduler.
 
-use latlab_host::lab::Lab;
 use latlab_model::spec::Pin;
 
-use crate::affinity::allowed_cpus;
 use crate::context::Context;
+use crate::nodes::Nodes;
 
 /// CPUs of the two ends; `None` where the scheduler chooses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -16,18 +15,18 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    pub fn of(context: &Context<'_>) -> Pins {
+    pub fn of<N: Nodes>(context: &Context<'_, N>) -> Pins {
         Pins::between(context, context.sender(), context.receiver())
     }
 
     /// Both endpoints are in the sender's node, as for the floor.
-    pub fn of_floor(context: &Context<'_>) -> Pins {
+    pub fn of_floor<N: Nodes>(context: &Context<'_, N>) -> Pins {
         Pins::between(context, context.sender(), context.sender())
     }
 
     /// `receiver` is the device under test. It chooses before the sender, so that it runs on the same CPU
     /// whether or not it has a dedicated one.
-    pub fn of_device(context: &Context<'_>, device: &str) -> Pins {
+    pub fn of_device<N: Nodes>(context: &Context<'_, N>, device: &str) -> Pins {
         let swapped = Pins::between(context, device, context.sender());
         Pins {
             sender: swapped.receiver,
@@ -35,7 +34,7 @@ impl Pins {
         }
     }
 
-    fn between(context: &Context<'_>, from: &str, to: &str) -> Pins {
+    fn between<N: Nodes>(context: &Context<'_, N>, from: &str, to: &str) -> Pins {
         let (from, to) = (
             NodeCpus::of(context.lab, from),
             NodeCpus::of(context.lab, to),
@@ -49,15 +48,16 @@ pub(crate) fn argument(cpu: Option<u32>) -> Vec<String> {
 }
 
 struct NodeCpus {
-    /// The guest whose vCPUs these are; `None` for CPUs of the host.
-    guest: Option<String>,
+    /// The guest or the other machine whose CPUs these are; empty for CPUs of this host.
+    machine: String,
     cpus: Vec<u32>,
 }
 
 impl NodeCpus {
-    fn of(lab: &Lab, name: &str) -> NodeCpus {
+    fn of<N: Nodes>(lab: &N, name: &str) -> NodeCpus {
         let node = lab.plan().nodes.iter().find(|n| n.name == name);
         let is_guest = node.is_some_and(|n| n.kind().is_guest());
+        let (machine, usable) = lab.machine(name);
         let cpus = match node {
             Some(node) if is_guest => match lab.plan().quiet_inside(node) {
                 Some(quiet) => quiet.iter().collect(),
@@ -65,12 +65,12 @@ impl NodeCpus {
             },
             Some(node) => match &node.cpuset {
                 Some(set) => set.iter().collect(),
-                None => allowed_cpus().into_iter().collect(),
+                None => usable,
             },
             None => Vec::new(),
         };
         NodeCpus {
-            guest: is_guest.then(|| name.to_string()),
+            machine: if is_guest { name.into() } else { machine },
             cpus,
         }
     }
@@ -82,7 +82,7 @@ fn choose(pin: Pin, from: &NodeCpus, to: &NodeCpus) -> Pins {
         return Pins::default();
     }
     let last = |cpus_of: &NodeCpus| cpus_of.cpus.iter().copied().max();
-    if from.guest != to.guest {
+    if from.machine != to.machine {
         // On two machines, apart and together mean nothing.
         return Pins {
             sender: last(from),
@@ -106,9 +106,9 @@ fn choose(pin: Pin, from: &NodeCpus, to: &NodeCpus) -> Pins {
 mod tests {
     use super::*;
 
-    fn cpus_of(guest: Option<&str>, cpus: &[u32]) -> NodeCpus {
+    fn cpus_of(machine: &str, cpus: &[u32]) -> NodeCpus {
         NodeCpus {
-            guest: guest.map(str::to_string),
+            machine: machine.into(),
             cpus: cpus.to_vec(),
         }
     }
@@ -120,27 +120,27 @@ mod tests {
 
     #[test]
     fn endpoints_are_apart_where_there_are_two_cpus() {
-        let (all, one) = (cpus_of(None, &[0, 1, 2, 3]), cpus_of(None, &[0]));
+        let (all, one) = (cpus_of("", &[0, 1, 2, 3]), cpus_of("", &[0]));
         assert_eq!(chosen(Pin::Apart, &all, &all), (Some(3), Some(2)));
         assert_eq!(chosen(Pin::Apart, &one, &one), (Some(0), Some(0)));
         assert_eq!(chosen(Pin::Apart, &all, &one), (Some(3), Some(0)));
         assert_eq!(chosen(Pin::Apart, &one, &all), (Some(0), Some(3)));
-        let (first, second) = (cpus_of(None, &[0]), cpus_of(None, &[1]));
+        let (first, second) = (cpus_of("", &[0]), cpus_of("", &[1]));
         assert_eq!(chosen(Pin::Apart, &second, &first), (Some(1), Some(0)));
     }
 
     #[test]
     fn endpoints_are_together_where_possible() {
-        let (all, low) = (cpus_of(None, &[0, 1, 2, 3]), cpus_of(None, &[0, 1]));
+        let (all, low) = (cpus_of("", &[0, 1, 2, 3]), cpus_of("", &[0, 1]));
         assert_eq!(chosen(Pin::Together, &all, &low), (Some(1), Some(1)));
-        let high = cpus_of(None, &[2, 3]);
+        let high = cpus_of("", &[2, 3]);
         assert_eq!(chosen(Pin::Together, &low, &high), (Some(1), Some(3)));
         assert_eq!(chosen(Pin::Free, &all, &low), (None, None));
     }
 
     #[test]
     fn vcpus_are_not_shared_with_the_host() {
-        let (host, guest) = (cpus_of(None, &[0, 1]), cpus_of(Some("vm"), &[0, 1]));
+        let (host, guest) = (cpus_of("", &[0, 1]), cpus_of("vm", &[0, 1]));
         assert_eq!(chosen(Pin::Apart, &host, &guest), (Some(1), Some(1)));
         assert_eq!(chosen(Pin::Apart, &guest, &guest), (Some(1), Some(0)));
     }

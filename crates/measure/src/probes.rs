@@ -6,6 +6,7 @@ use latlab_model::spec::{Probe, Protocol, Via};
 
 use crate::context::Context;
 use crate::endpoint::{Endpoint, Error, Output, strings};
+use crate::nodes::Nodes;
 use crate::pin;
 
 /// After its window an endpoint only has to hand over its records.
@@ -39,19 +40,19 @@ impl Sender {
 }
 
 /// Records to make room for in a sink: the packets of a window, and duplicates.
-pub(crate) fn packets_with_slack(context: &Context<'_>) -> u64 {
+pub(crate) fn packets_with_slack<N: Nodes>(context: &Context<'_, N>) -> u64 {
     (context.measurement.rate as f64 * window_seconds(context) * 1.2) as u64 + 1024
 }
 
 /// The measured window with its warm-up.
-pub(crate) fn window_seconds(context: &Context<'_>) -> f64 {
+pub(crate) fn window_seconds<N: Nodes>(context: &Context<'_, N>) -> f64 {
     let m = context.measurement;
     (m.duration.0 + m.warmup.0) as f64 / 1e9
 }
 
 /// Starts a request/response server in `node` and returns it with its port.
-pub(crate) fn rr_server(
-    context: &Context<'_>,
+pub(crate) fn rr_server<N: Nodes>(
+    context: &Context<'_, N>,
     node: &str,
     bind: &str,
     cpu: Option<u32>,
@@ -64,8 +65,8 @@ pub(crate) fn rr_server(
 }
 
 /// Starts a request/response client in `node` against `to`.
-pub(crate) fn rr_client(
-    context: &Context<'_>,
+pub(crate) fn rr_client<N: Nodes>(
+    context: &Context<'_, N>,
     node: &str,
     to: &str,
     duration_ms: u64,
@@ -92,8 +93,8 @@ pub(crate) fn rr_client(
 }
 
 /// Starts a sink in `node` and returns it with its port.
-pub(crate) fn sink(
-    context: &Context<'_>,
+pub(crate) fn sink<N: Nodes>(
+    context: &Context<'_, N>,
     node: &str,
     bind: &str,
     max_packets: u64,
@@ -108,7 +109,7 @@ pub(crate) fn sink(
 
 /// Starts a socket in the receiver that drops packets unread. The last tap has timed them, and a reader
 /// would take the CPU from the sender at each of them.
-pub(crate) fn discard(context: &Context<'_>) -> Result<(Endpoint, u16), Error> {
+pub(crate) fn discard<N: Nodes>(context: &Context<'_, N>) -> Result<(Endpoint, u16), Error> {
     let args = strings(&["discard", "--bind", &context.any(0)]);
     listening(Endpoint::start(context.lab, context.receiver(), &args)?)
 }
@@ -127,7 +128,7 @@ pub(crate) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    pub fn of(context: &Context<'_>, to: &'a str) -> Load<'a> {
+    pub fn of<N: Nodes>(context: &Context<'_, N>, to: &'a str) -> Load<'a> {
         let m = context.measurement;
         Load {
             to,
@@ -140,8 +141,8 @@ impl<'a> Load<'a> {
 }
 
 /// Starts a source in the sender for the load's time.
-pub(crate) fn source(
-    context: &Context<'_>,
+pub(crate) fn source<N: Nodes>(
+    context: &Context<'_, N>,
     load: &Load<'_>,
     cpu: Option<u32>,
 ) -> Result<Sender, Error> {

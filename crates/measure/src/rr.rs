@@ -11,61 +11,111 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use latlab_model::results::Counters;
+use latlab_model::results::{Counters, Floor};
 use latlab_model::spec::Protocol;
 use latlab_samples::Sample;
 use latlab_wire::samples::{self, Report, SampleKind, flags};
 
 use crate::context::Context;
-use crate::endpoint::Output;
+use crate::endpoint::{Endpoint, Output};
 use crate::error::Error;
 use crate::measured::Measured;
+use crate::nodes::Nodes;
 use crate::pin::Pins;
-use crate::probes::{self, HANDOVER_TIMEOUT};
+use crate::probes::{self, HANDOVER_TIMEOUT, Sender};
 use crate::{actions, floor, steal};
 
 /// Transactions before the window: caches, neighbour tables and connection tracking settle.
 const WARMUP: u32 = 200;
 
+/// Measures once, on one machine.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
-    let m = context.measurement;
-    let (sender, receiver) = (context.sender(), context.receiver());
     let floor = floor::rr(context)?;
     actions::prepare(context)?;
     let pins = Pins::of(context);
-    let server = match m.protocol {
-        Protocol::Icmp => None,
-        _ => {
-            let bind = context.any(0);
-            Some(probes::rr_server(context, receiver, &bind, pins.receiver)?)
-        }
-    };
-    let to = match &server {
-        Some((_, port)) => SocketAddr::new(context.reach.address, *port).to_string(),
-        None => context.reach.address.to_string(),
-    };
+    let server = Server::start(context, pins)?;
     let watch = steal::Watch::begin(context, pins);
-    let duration_ms = m.duration.0.div_ceil(1_000_000);
-    let client = probes::rr_client(context, sender, &to, duration_ms, WARMUP, pins.sender)?;
+    let client = client(context, pins, &server)?;
     // Its warm-up is over within milliseconds.
     let (output, acted) = actions::beside(context, client, Duration::ZERO)?;
-    let served = server.map(|(server, _)| server.stop(HANDOVER_TIMEOUT));
-    let served = served.transpose()?;
+    let mut measured = conclude(context, floor, &output, server.stop()?.as_ref());
+    measured.actions = acted.records;
+    if let Some(report) = &output.report {
+        measured.stolen = watch.end(report.started_ns);
+    }
+    Ok(measured)
+}
+
+/// Measures once between nodes on several machines. The time that hypervisors take meanwhile stays unknown.
+pub fn measure_between_hosts<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
+    let floor = floor::rr(context)?;
+    let pins = Pins::of(context);
+    let server = Server::start(context, pins)?;
+    let output = client(context, pins, &server)?.finish()?;
+    let served = server.stop()?;
+    Ok(conclude(context, floor, &output, served.as_ref()))
+}
+
+/// The program that answers, and where it is reached; the receiver's kernel answers ICMP.
+struct Server {
+    endpoint: Option<Endpoint>,
+    address: String,
+}
+
+impl Server {
+    fn start<N: Nodes>(context: &Context<'_, N>, pins: Pins) -> Result<Server, Error> {
+        let to = context.reach.address;
+        if context.measurement.protocol == Protocol::Icmp {
+            return Ok(Server {
+                endpoint: None,
+                address: to.to_string(),
+            });
+        }
+        let bind = context.any(0);
+        let (endpoint, port) =
+            probes::rr_server(context, context.receiver(), &bind, pins.receiver)?;
+        Ok(Server {
+            endpoint: Some(endpoint),
+            address: SocketAddr::new(to, port).to_string(),
+        })
+    }
+
+    fn stop(self) -> Result<Option<Output>, Error> {
+        let stopped = self.endpoint.map(|server| server.stop(HANDOVER_TIMEOUT));
+        Ok(stopped.transpose()?)
+    }
+}
+
+fn client<N: Nodes>(
+    context: &Context<'_, N>,
+    pins: Pins,
+    server: &Server,
+) -> Result<Sender, Error> {
+    let duration_ms = context.measurement.duration.0.div_ceil(1_000_000);
+    let (sender, to) = (context.sender(), &server.address);
+    let client = probes::rr_client(context, sender, to, duration_ms, WARMUP, pins.sender);
+    Ok(client?)
+}
+
+fn conclude<N: Nodes>(
+    context: &Context<'_, N>,
+    floor: Floor,
+    output: &Output,
+    served: Option<&Output>,
+) -> Measured {
     let mut measured = Measured {
         floor: Some(floor),
-        actions: acted.records,
         ..Measured::default()
     };
     if let Some(report) = &output.report {
-        measured.stolen = watch.end(report.started_ns);
-        measured.samples = to_samples(&output, report);
+        measured.samples = to_samples(output, report);
         measured.counters = counters(report);
     }
-    measured.add_endpoint("sender", sender, &output);
-    if let Some(served) = &served {
-        measured.add_endpoint("receiver", receiver, served);
+    measured.add_endpoint("sender", context.sender(), output);
+    if let Some(served) = served {
+        measured.add_endpoint("receiver", context.receiver(), served);
     }
-    Ok(measured)
+    measured
 }
 
 /// Records as samples: times relative to the begin of the measured window.

@@ -16,6 +16,7 @@ use crate::endpoint::{self, KILL, strings};
 use crate::error::Error;
 use crate::iperf;
 use crate::measured::Measured;
+use crate::nodes::Nodes;
 
 /// iperf3's usual port; every node has its own network namespace.
 const PORT: &str = "5201";
@@ -25,7 +26,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Measures once. Fails when iperf3 is missing in a node, or fails.
-pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
+pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
     let m = context.measurement;
     let server = Server::start(context)?;
     let before = usage(context);
@@ -49,7 +50,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     })
 }
 
-fn usage(context: &Context<'_>) -> [(&'static str, Option<u64>); 2] {
+fn usage<N: Nodes>(context: &Context<'_, N>) -> [(&'static str, Option<u64>); 2] {
     [
         ("sender", context.lab.node_cpu_ns(context.sender())),
         ("receiver", context.lab.node_cpu_ns(context.receiver())),
@@ -59,7 +60,7 @@ fn usage(context: &Context<'_>) -> [(&'static str, Option<u64>); 2] {
 struct Server(Box<dyn Session>);
 
 impl Server {
-    fn start(context: &Context<'_>) -> Result<Server, Error> {
+    fn start<N: Nodes>(context: &Context<'_, N>) -> Result<Server, Error> {
         let node = context.receiver();
         let argv = strings(&[
             "iperf3",
@@ -113,7 +114,11 @@ impl Drop for Server {
     }
 }
 
-fn start(context: &Context<'_>, node: &str, argv: Vec<String>) -> Result<Box<dyn Session>, Error> {
+fn start<N: Nodes>(
+    context: &Context<'_, N>,
+    node: &str,
+    argv: Vec<String>,
+) -> Result<Box<dyn Session>, Error> {
     let started = context.lab.start(node, &Command::new(argv));
     started.map_err(|e| {
         let text = e.to_string();
@@ -132,7 +137,7 @@ fn start(context: &Context<'_>, node: &str, argv: Vec<String>) -> Result<Box<dyn
     })
 }
 
-fn client(context: &Context<'_>) -> Result<String, Error> {
+fn client<N: Nodes>(context: &Context<'_, N>) -> Result<String, Error> {
     let m = context.measurement;
     let address = context.reach.address.to_string();
     let seconds = m.duration.0.div_ceil(1_000_000_000).max(1).to_string();

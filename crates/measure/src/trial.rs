@@ -5,8 +5,9 @@ use latlab_model::spec::{Measurement, Noise, Probe};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::guard::Guard;
 use crate::measured::Measured;
+use crate::nodes::Nodes;
+use crate::watch::Watch;
 use crate::{checks, forward, noise, packets, rr, stream, workload};
 
 /// Measures once. Fails when an endpoint fails: a measurement without both endpoints is dropped as a whole.
@@ -16,13 +17,9 @@ pub fn measure(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> 
             noise: measurement.noise.to_string(),
             source,
         })?;
-    let tuning = checks::of_tuning(lab);
-    let guard = Guard::begin(lab);
-    let watch = checks::Watch::begin(lab);
+    let watch = Watch::begin(lab);
     let mut measured = probe(lab, measurement)?;
-    measured.checks.extend(watch.end(lab));
-    measured.checks.extend(tuning);
-    measured.intruders = guard.end();
+    measured.add_watched(watch.end(lab));
     drop(noise);
     if measurement.noise != Noise::None {
         // The effect of the noise on the endpoints is the question of the study, and no fault.
@@ -45,5 +42,22 @@ fn probe(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> {
         Probe::Stream => stream::measure(&context),
         Probe::Forward => forward::measure(&context),
         Probe::Workload => Err(Error::Nothing(measurement.name.value.clone())),
+    }
+}
+
+/// Measures once between nodes on several machines, which others watch meanwhile. Errors: also a probe that needs both
+/// ends on one machine, which the plan of a run has refused before.
+pub fn measure_between_hosts<N: Nodes>(
+    nodes: &N,
+    measurement: &Measurement,
+) -> Result<Measured, Error> {
+    let Some(ends) = &measurement.ends else {
+        return Err(Error::OneMachine(measurement.name.value.clone()));
+    };
+    let context = Context::new(nodes, measurement, ends)?;
+    match measurement.probe {
+        Probe::Rr => rr::measure_between_hosts(&context),
+        Probe::Stream => stream::measure(&context),
+        _ => Err(Error::OneMachine(measurement.name.value.clone())),
     }
 }

@@ -4,6 +4,7 @@
 //! the other. No conclusions are drawn here. The formats of the documents are in [`latlab_model::results`];
 //! here are the bytes and the paths.
 
+pub mod carried;
 mod format;
 pub mod import;
 pub mod merge;

@@ -212,7 +212,8 @@ impl Parts {
             .unwrap_or_default();
         merged.finished = all().filter_map(|part| part.finished.clone()).max();
         merged.state = self.state();
-        merged.host = joined(&self.machines);
+        let hosts: Vec<&HostBrief> = self.machines.iter().map(|machine| &machine.host).collect();
+        merged.host = HostBrief::joined(&hosts);
         merged.versions = BTreeMap::new();
         for part in all() {
             for (tool, version) in &part.versions {
@@ -444,39 +445,6 @@ pub fn numbers(numbers: &[u32]) -> String {
     match words.split_last() {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => words.concat(),
-    }
-}
-
-/// The facts of all machines in one: texts side by side, the least of the numbers.
-fn joined(machines: &[Machine]) -> HostBrief {
-    let text = |field: fn(&HostBrief) -> &str| {
-        let mut texts: Vec<&str> = Vec::new();
-        for text in machines.iter().map(|machine| field(&machine.host)) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        texts.join(" | ")
-    };
-    let optional =
-        |field: fn(&HostBrief) -> &str| Some(text(field)).filter(|text| !text.is_empty());
-    let hosts = || machines.iter().map(|machine| &machine.host);
-    HostBrief {
-        cpu: text(|host| &host.cpu),
-        cores: hosts().map(|host| host.cores).min().unwrap_or_default(),
-        memory_bytes: hosts()
-            .map(|host| host.memory_bytes)
-            .min()
-            .unwrap_or_default(),
-        kernel: text(|host| &host.kernel),
-        distribution: text(|host| &host.distribution),
-        hypervisor: optional(|host| host.hypervisor.as_deref().unwrap_or_default()),
-        acceleration: text(|host| &host.acceleration),
-        acceleration_reason: optional(|host| {
-            host.acceleration_reason.as_deref().unwrap_or_default()
-        }),
-        cgroup: text(|host| &host.cgroup),
-        clocksource: text(|host| &host.clocksource),
     }
 }
 

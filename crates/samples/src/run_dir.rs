@@ -478,7 +478,7 @@ fn record_name(trial: u32) -> String {
     format!("{}/trial.json", trial_name(trial))
 }
 
-fn trial_name(trial: u32) -> String {
+pub(crate) fn trial_name(trial: u32) -> String {
     format!("trials/{trial:04}")
 }
 

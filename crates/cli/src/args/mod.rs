@@ -6,6 +6,8 @@ mod export;
 mod fabric;
 mod import;
 mod overlay;
+mod pairs;
+mod part;
 mod parts;
 mod serve;
 mod snapshot;
@@ -28,6 +30,8 @@ pub use fabric::{
 };
 pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
 pub use overlay::Overlay;
+use pairs::{node_place, peer_key};
+pub use part::{Part, PartMeasure, PartPlan};
 pub use parts::Merge;
 use parts::part_number;
 pub use serve::Serve;
@@ -129,6 +133,9 @@ pub enum Verb {
     Schema(Schema),
     /// Print the public key of this machine, which seals links to it from other hosts of a lab (needs root).
     HostKey,
+    /// Do a host's share of a study whose lab is on several. `latlab run` calls this on each host by itself.
+    #[command(subcommand, hide = true)]
+    Part(Part),
     /// Print the completions of a shell.
     Completions(Completions),
 }
@@ -547,26 +554,6 @@ pub struct Schema {
     /// Document to print the schema of.
     #[arg(value_enum)]
     pub document: Document,
-}
-
-/// `HOST=KEY`, a key of Curve25519 in hexadecimal.
-fn peer_key(text: &str) -> Result<(String, String), String> {
-    let is_key = |key: &str| key.len() == 64 && key.chars().all(|c| c.is_ascii_hexdigit());
-    match text.split_once('=') {
-        Some((host, key)) if !host.is_empty() && is_key(key) => {
-            Ok((host.into(), key.to_lowercase()))
-        }
-        _ => Err("write HOST=KEY, as `latlab host-key` prints it: 64 hexadecimal digits".into()),
-    }
-}
-
-fn node_place(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((node, host)) if !node.is_empty() && !host.is_empty() => {
-            Ok((node.into(), host.into()))
-        }
-        _ => Err("write NODE=HOST".into()),
-    }
 }
 
 #[cfg(test)]

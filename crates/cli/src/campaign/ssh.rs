@@ -15,8 +15,9 @@ use indicatif::ProgressBar;
 use crate::campaign::progress;
 use crate::campaign::record::{CampaignDir, Record};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome};
+use crate::progress::bar;
+use crate::signals;
 use crate::ssh::{self, quoted};
-use crate::{run, signals};
 
 /// A host that fails this often in a row gets no further part.
 const MAX_FAILURES: u32 = 2;
@@ -52,7 +53,7 @@ pub fn measure(
     parts: Vec<u32>,
 ) -> Outcome {
     let stop = signals::stop_flag()?;
-    let bar = run::progress(parts.len(), "parts");
+    let bar = bar(parts.len(), "parts");
     let work = Work {
         campaign,
         record,

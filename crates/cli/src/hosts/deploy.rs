@@ -1,24 +1,21 @@
 //! Deploys every part of a lab at once: all or none.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use latlab_host::dirs::Dirs;
-use latlab_model::kinds::Carrier;
-use latlab_model::plan::{Room, settle, spread};
 use latlab_model::spec::Lab;
 use latlab_model::state::NodeRow;
 
+use super::connected::{Connected, Refused};
 use super::destroy::destroy;
 use super::inspect::{labs_in, of_host};
 use super::record::{Host, Record};
-use super::remote::{Answer, each};
-use super::session::{About, Session};
+use super::remote::Answer;
 use crate::args::Deploy;
 use crate::failure::{Failure, INTERRUPTED, Outcome};
 use crate::files::Source;
-use crate::{inspect, run, signals};
+use crate::{inspect, progress, signals};
 
 pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     let record = Record::of(lab);
@@ -31,125 +28,55 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     if !args.dry_run {
         record.must_be_new(&dirs)?;
     }
-    let is_sealed = lab
-        .links
-        .iter()
-        .any(|link| link.carrier() == Carrier::Sealed);
-    let open = |host: &Host| Session::open(host, is_sealed, source.text.len());
-    let opened = each(&record.hosts, open);
-    let (sessions, found) = check_hosts(args, &record, opened)?;
-    let placed = spread(lab, &found.rooms).and_then(|places| {
-        let lab = settle(lab.clone(), &places)?;
-        Ok((places, Record::of(&lab)))
-    });
-    let (places, record) = match placed {
-        Ok(placed) => placed,
-        Err(all) => return source.mistakes(all).outcome(),
+    let connected = match Connected::open(lab, source.text.len(), !args.dry_run) {
+        Ok(connected) => connected,
+        Err(Refused::Mistakes(all)) => return source.mistakes(all).outcome(),
+        Err(Refused::Failure(failure)) => return Err(failure),
     };
-    if !args.dry_run {
-        record.create(&dirs)?;
-    }
-    let bar = run::progress(record.hosts.len(), "hosts");
-    let answers = each(record.hosts.iter().zip(sessions), |(host, session)| {
-        let words = words(args, host, &found.keys, &places);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let answer = session.tell(&words, &source.text, &stop);
-        bar.set_message(format!("{}: {}", host.name, outcome(&answer)));
-        bar.inc(1);
-        answer
-    });
-    bar.finish_and_clear();
     if args.dry_run {
+        let mut verb = verb(!args.no_isolation);
+        verb.push("--dry-run");
+        let (record, answers) = connected.tell(&verb, &source.text, &stop, &|_, _| ());
         return show(&record, &answers);
     }
-    let rows = match rows(&record, &answers) {
-        Ok(rows) if !stop.load(Ordering::Relaxed) => rows,
-        rows => {
-            let reasons = rows.err().unwrap_or_else(|| "interrupted".into());
-            let hint = undo(&dirs, record, &answers)?;
-            let interrupted = stop.load(Ordering::Relaxed).then_some(INTERRUPTED);
-            return Err(Failure::new(reasons, hint).with_code(interrupted));
-        }
+    let bar = progress::bar(record.hosts.len(), "hosts");
+    let on_answer = |host: &Host, answer: &Answer| {
+        bar.set_message(format!("{}: {}", host.name, outcome(answer)));
+        bar.inc(1);
     };
-    inspect::print(&rows, args.format)?;
+    let isolation = !args.no_isolation;
+    let deployed = deploy(&dirs, connected, &source.text, isolation, &stop, &on_answer);
+    bar.finish_and_clear();
+    inspect::print(&deployed?.1, args.format)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The hosts' words about themselves, by their names.
-#[derive(Default)]
-struct Found {
-    /// Public keys, where they were asked for.
-    keys: BTreeMap<String, String>,
-    rooms: BTreeMap<String, Room>,
-}
-
-/// Every host must answer, with this version, and without a lab of this name, before anything is changed. Returns the
-/// connections with what the hosts are.
-fn check_hosts(
-    args: &Deploy,
-    record: &Record,
-    opened: Vec<Result<(Session, About), Answer>>,
-) -> Result<(Vec<Session>, Found), Failure> {
-    let mut sessions = Vec::new();
-    let mut all = Found::default();
-    let mut reasons = Vec::new();
-    for (host, opened) in record.hosts.iter().zip(opened) {
-        let found = opened.map_err(|answer| unlike(&answer.output).unwrap_or(answer.reason()));
-        let checked = found.and_then(|(session, about)| {
-            if let Some(unlike) = unlike(&about.version) {
-                return Err(unlike);
-            }
-            match labs_in(&about.labs)?.contains_key(&record.lab) {
-                true if !args.dry_run => {
-                    Err(format!("lab `{}` is deployed there already", record.lab))
-                }
-                _ => Ok((session, about)),
-            }
-        });
-        match checked {
-            Ok((session, about)) => {
-                sessions.push(session);
-                all.rooms.insert(host.name.clone(), about.room);
-                if !about.key.is_empty() {
-                    all.keys.insert(host.name.clone(), about.key);
-                }
-            }
-            Err(reason) => reasons.push(format!("host `{}`: {reason}", host.name)),
+/// Deploys all parts, or leaves nothing. The record of the hosts is written before the first is told.
+pub(super) fn deploy(
+    dirs: &Dirs,
+    connected: Connected,
+    text: &str,
+    isolation: bool,
+    stop: &AtomicBool,
+    on_answer: &(dyn Fn(&Host, &Answer) + Sync),
+) -> Result<(Record, Vec<NodeRow>), Failure> {
+    connected.record.create(dirs)?;
+    let (record, answers) = connected.tell(&verb(isolation), text, stop, on_answer);
+    match rows(&record, &answers) {
+        Ok(rows) if !stop.load(Ordering::Relaxed) => Ok((record, rows)),
+        rows => {
+            let reasons = rows.err().unwrap_or_else(|| "interrupted".into());
+            let hint = undo(dirs, record, &answers)?;
+            let interrupted = stop.load(Ordering::Relaxed).then_some(INTERRUPTED);
+            Err(Failure::new(reasons, hint).with_code(interrupted))
         }
     }
-    if reasons.is_empty() {
-        return Ok((sessions, all));
-    }
-    let hint = "nothing was changed; every host needs ssh for root (or sudo without a password) and this latlab";
-    Err(Failure::new(reasons.join("; "), hint))
-}
-
-/// The version in the first line of a host's output, if it is another than this.
-fn unlike(output: &str) -> Option<String> {
-    let own = format!("latlab {}", env!("CARGO_PKG_VERSION"));
-    let version = output.lines().next().filter(|version| *version != own)?;
-    Some(format!("it has {version}, and this is {own}"))
 }
 
 /// The words of latlab on a host.
-fn words(
-    args: &Deploy,
-    host: &Host,
-    keys: &BTreeMap<String, String>,
-    places: &BTreeMap<String, String>,
-) -> Vec<String> {
-    let mut words: Vec<String> = ["deploy", "--host", &host.name, "--format", "json"]
-        .map(ToString::to_string)
-        .to_vec();
-    for (name, key) in keys.iter().filter(|(name, _)| **name != host.name) {
-        words.extend(["--peer-key".to_string(), format!("{name}={key}")]);
-    }
-    for (node, host) in places {
-        words.extend(["--place".to_string(), format!("{node}={host}")]);
-    }
-    words.extend(args.no_isolation.then(|| "--no-isolation".to_string()));
-    words.extend(args.dry_run.then(|| "--dry-run".to_string()));
-    words.push("-".into());
+fn verb(isolation: bool) -> Vec<&'static str> {
+    let mut words = vec!["deploy", "-", "--format", "json"];
+    words.extend((!isolation).then_some("--no-isolation"));
     words
 }
 

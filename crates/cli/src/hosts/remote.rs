@@ -1,7 +1,7 @@
 //! latlab on another host, over ssh; on this one, as a child.
 
 use std::io;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 
 use super::record::Host;
@@ -29,6 +29,22 @@ impl Answer {
             code: None,
             output: String::new(),
             errors: format!("{}: {error}", command.get_program().to_string_lossy()),
+        }
+    }
+
+    /// The end of a command that was started.
+    pub fn of(output: io::Result<Output>) -> Answer {
+        match output {
+            Ok(output) => Answer {
+                code: output.status.code(),
+                output: text(&output.stdout),
+                errors: text(&output.stderr),
+            },
+            Err(error) => Answer {
+                code: None,
+                output: String::new(),
+                errors: error.to_string(),
+            },
         }
     }
 
@@ -110,15 +126,10 @@ impl Host {
     /// Runs latlab there to its end.
     pub(super) fn ask(&self, arguments: &[&str]) -> Answer {
         let mut command = self.attached(arguments, false);
-        let output = command.stdin(Stdio::null()).output();
-        output.map_or_else(
-            |error| Answer::not_started(&command, &error),
-            |output| Answer {
-                code: output.status.code(),
-                output: text(&output.stdout),
-                errors: text(&output.stderr),
-            },
-        )
+        match command.stdin(Stdio::null()).output() {
+            Err(error) => Answer::not_started(&command, &error),
+            output => Answer::of(output),
+        }
     }
 }
 

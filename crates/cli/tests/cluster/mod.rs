@@ -4,6 +4,7 @@
 // Each program that includes this module uses a part of it.
 #![allow(dead_code)]
 
+pub mod labs;
 mod ssh;
 
 use std::fs;

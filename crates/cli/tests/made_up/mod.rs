@@ -79,7 +79,7 @@ impl Runs {
             state: RunState::Complete,
             finished: Some("2026-11-28T11:15:00Z".into()),
             checksums: run.checksums().unwrap(),
-            ..plan.manifest(&study, &facts, id, STARTED.into())
+            ..plan.manifest(&study, id, STARTED.into())
         };
         run.write_manifest(&manifest).unwrap();
         latlab_report::conclude(&run).unwrap();

@@ -14,7 +14,7 @@ use crate::units::Bytes;
 pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     if let Some(host) = lab.hosts.first() {
         let message = "a lab on several hosts is planned part by part, and not here";
-        let hint = "`latlab deploy` deploys it; a study's lab is on one machine: remove `hosts`";
+        let hint = "`latlab deploy` and `latlab run` ask its hosts; elsewhere remove `hosts`";
         errors.add(host.name.at, message, hint);
     }
     let mut lacks = Lacks::of(facts);

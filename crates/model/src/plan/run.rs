@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use super::describe::describe;
 use super::document::Plan;
 use super::link::{LinkPlan, Medium};
+use super::machines::{Machines, Places, PlannedLab};
 use super::node::{NodeBody, NodePlan};
 use super::place::Profiles;
 use super::planner::plan_with;
@@ -16,11 +17,11 @@ use super::workload::check_workload;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
 use crate::kinds::Runtime;
-use crate::results::{CellPlan, Environment, Factor, Manifest, PlannedTrial, RunState, Topology};
+use crate::results::{CellPlan, Factor, HostBrief, Manifest, PlannedTrial, RunState, Topology};
 use crate::spec::measurement::ETHERNET_BYTES;
 use crate::spec::yaml::Yaml;
 use crate::spec::{
-    Acceleration, Act, Ends, FactorSpec, Gathered, Measurement, Noise, Probe, Protocol, Study,
+    Act, Ends, FactorSpec, Gathered, Lab, Measurement, Noise, Probe, Protocol, Study,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +33,10 @@ pub struct RunPlan {
     pub cells: Vec<CellPlan>,
     pub visits: Vec<Visit>,
     pub topologies: Vec<Topology>,
+    /// The hosts of each lab's nodes.
+    pub places: Vec<Places>,
+    /// The machines of all labs in one.
+    pub host: HostBrief,
 }
 
 /// One deployment of one lab and the trials made in it.
@@ -81,7 +86,7 @@ impl RunPlan {
     }
 
     /// The manifest of the whole run as it begins, without the versions of tools. `started` is RFC 3339.
-    pub fn manifest(&self, study: &Study, facts: &Facts, id: String, started: String) -> Manifest {
+    pub fn manifest(&self, study: &Study, id: String, started: String) -> Manifest {
         Manifest {
             format: Manifest::FORMAT.into(),
             id,
@@ -92,7 +97,7 @@ impl RunPlan {
             finished: None,
             seed: study.seed,
             replicates: study.replicates,
-            host: facts.brief.clone(),
+            host: self.host.clone(),
             versions: BTreeMap::new(),
             factors: factors(study),
             measurements: study.measurements.iter().map(describe).collect(),
@@ -122,19 +127,31 @@ impl RunPlan {
     }
 }
 
-/// Plans a study: every combination is planned on the machine before the first is made. Errors: a combination that is
-/// no correct lab or does not fit the machine, or a measurement whose ends no link joins.
+/// Plans a study on one machine: see [`plan_run_with`].
 pub fn plan_run(
     study: &Study,
     lab: &Yaml,
     facts: &Facts,
     profiles: Profiles<'_>,
 ) -> Result<RunPlan, Diagnostics> {
+    plan_run_with(study, lab, &mut |lab, _| {
+        let plan = plan_with(lab, facts, profiles)?;
+        Ok(PlannedLab::on_one(plan, facts))
+    })
+}
+
+/// Plans each of a lab's combinations, which it also has as the tree that it was read from.
+pub type PlanLab<'p> = &'p mut dyn FnMut(&Lab, &Yaml) -> Result<PlannedLab, Diagnostics>;
+
+/// Plans a study, with `plan` for its labs: every combination is planned on its machines before the first is made. Errors: a combination that is no correct lab or does not fit the machines, or a measurement whose
+/// ends no link joins.
+pub fn plan_run_with(study: &Study, lab: &Yaml, plan: PlanLab<'_>) -> Result<RunPlan, Diagnostics> {
     let (mut labs, mut cells, mut topologies) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut places, mut hosts) = (Vec::new(), Vec::new());
     let mut mistakes = Gathered::new(study);
     for choice in study.choices(lab)? {
         let levels = study.levels_of(&choice);
-        let planned = match plan_choice(study, lab, &choice, facts, profiles) {
+        let planned = match plan_choice(study, lab, &choice, plan) {
             Ok(planned) => planned,
             Err(errors) => {
                 mistakes.note(&errors, &choice);
@@ -147,12 +164,14 @@ pub fn plan_run(
                 id: cell_id(m, &levels),
                 measurement: m.name.value.clone(),
                 levels: by_name.clone(),
-                environment: environment(&planned, facts),
+                environment: planned.environment(),
                 topology: labs.len(),
             });
         }
         topologies.push(planned.topology(by_name));
-        labs.push(planned);
+        hosts.push(planned.brief());
+        places.push(planned.places);
+        labs.push(planned.plan);
     }
     mistakes.into_result(labs.len())?;
     let visits = schedule(study, labs.len());
@@ -163,6 +182,8 @@ pub fn plan_run(
         cells,
         visits,
         topologies,
+        places,
+        host: HostBrief::joined(&hosts.iter().collect::<Vec<_>>()),
     })
 }
 
@@ -170,13 +191,13 @@ fn plan_choice(
     study: &Study,
     lab: &Yaml,
     choice: &[usize],
-    facts: &Facts,
-    profiles: Profiles<'_>,
-) -> Result<Plan, Diagnostics> {
-    let lab = study.lab_of(lab, choice)?;
+    plan: PlanLab<'_>,
+) -> Result<PlannedLab, Diagnostics> {
+    let tree = study.tree_of(lab, choice)?;
+    let lab = study.lab_in(&tree)?;
     study.check_targets(&lab)?;
-    let planned = plan_with(&lab, facts, profiles)?;
-    check_measurements(study, &planned, facts)?;
+    let planned = plan(&lab, &tree)?;
+    check_measurements(study, &planned)?;
     Ok(planned)
 }
 
@@ -185,29 +206,21 @@ fn cell_id(m: &Measurement, levels: &[(String, String)]) -> String {
     format!("{}{levels}", *m.name)
 }
 
-fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), Diagnostics> {
+fn check_measurements(study: &Study, planned: &PlannedLab) -> Result<(), Diagnostics> {
+    let plan = &planned.plan;
     let mut errors = Diagnostics::default();
     for m in &study.measurements {
-        if matches!(m.noise, Noise::StressNg(_)) && facts.lacks_tool("stress-ng") {
-            let message = format!(
-                "measurement `{}` wants noise by stress-ng, which is not installed",
-                *m.name
-            );
-            errors.add(
-                m.name.at,
-                message,
-                "apt-get install stress-ng, or `noise: spin`",
-            );
-        }
-        if let Some(workload) = &m.workload {
-            check_workload(m, workload, plan, facts, &mut errors);
+        match planned.places.of(m) {
+            Machines::One(host) => {
+                if let Some(facts) = planned.facts_of(host) {
+                    check_on_machine(m, plan, facts, &mut errors);
+                }
+            }
+            Machines::Several => check_between_hosts(m, &mut errors),
+            Machines::NotChosen => {}
         }
         let Some(ends) = &m.ends else { continue };
         let interface = ends.to.interface.as_deref();
-        check_actions(m, ends, plan, &mut errors);
-        if m.probe == Probe::Forward {
-            check_forward(m, ends, plan, facts, &mut errors);
-        }
         // Each node of the way must reach the next; the others see to it that packets go on.
         let sender = m.through.last().map_or(&ends.from.node, |node| &node.value);
         let Some(reach) = plan.reach(sender, &ends.to.node, interface, m.ip == 6) else {
@@ -238,6 +251,55 @@ fn check_measurements(study: &Study, plan: &Plan, facts: &Facts) -> Result<(), D
         }
     }
     errors.into_result(())
+}
+
+/// Requirements to the machine that has all nodes of a measurement.
+fn check_on_machine(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Diagnostics) {
+    if matches!(m.noise, Noise::StressNg(_)) && facts.lacks_tool("stress-ng") {
+        let message = format!(
+            "measurement `{}` wants noise by stress-ng, which is not installed",
+            *m.name
+        );
+        errors.add(
+            m.name.at,
+            message,
+            "apt-get install stress-ng, or `noise: spin`",
+        );
+    }
+    if let Some(workload) = &m.workload {
+        check_workload(m, workload, plan, facts, errors);
+    }
+    let Some(ends) = &m.ends else { return };
+    check_actions(m, ends, plan, errors);
+    if m.probe == Probe::Forward {
+        check_forward(m, ends, plan, facts, errors);
+    }
+}
+
+/// Refuses what needs all nodes of a measurement on one machine.
+fn check_between_hosts(m: &Measurement, errors: &mut Diagnostics) {
+    let one_way = "`probe: rr` times by the sender's clock alone, also at a `rate`";
+    let together = "give its nodes the same `host`";
+    let (why, hint) = match m.probe {
+        Probe::Packets => ("times packets one way, by two machines' clocks", one_way),
+        Probe::Forward => (
+            "needs its taps on one machine, by whose clock they time",
+            together,
+        ),
+        Probe::Workload => ("counts the CPU time and memory of one machine", together),
+        Probe::Rr | Probe::Stream if m.noise != Noise::None => {
+            ("has noise, which one machine makes", together)
+        }
+        Probe::Rr | Probe::Stream if !m.actions.is_empty() => {
+            ("has actions, which one machine does", together)
+        }
+        Probe::Rr | Probe::Stream => return,
+    };
+    let message = format!(
+        "measurement `{}` {why}, and its nodes are on several",
+        *m.name
+    );
+    errors.add(m.name.at, message, hint);
 }
 
 /// The nodes of actions are there, can do what is asked of them, and no clock that is needed stops with them.
@@ -424,22 +486,6 @@ fn schedule(study: &Study, labs: usize) -> Vec<Visit> {
         }
     }
     visits
-}
-
-fn environment(plan: &Plan, facts: &Facts) -> Environment {
-    let mut shown = BTreeMap::new();
-    let mut emulated = false;
-    for node in &plan.nodes {
-        let acceleration = node.body.acceleration();
-        emulated |= acceleration.is_some_and(|how| how != Acceleration::Kvm);
-        shown.insert(node.name.clone(), node.body.environment());
-    }
-    shown.insert("cgroup".into(), facts.brief.cgroup.clone());
-    shown.insert("clock".into(), facts.brief.clocksource.clone());
-    Environment {
-        emulated,
-        facts: shown,
-    }
 }
 
 pub fn factors(study: &Study) -> Vec<Factor> {

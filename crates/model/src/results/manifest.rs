@@ -112,6 +112,39 @@ pub struct HostBrief {
 }
 
 impl HostBrief {
+    /// The facts of several machines in one: texts side by side, the least of the numbers.
+    pub fn joined(hosts: &[&HostBrief]) -> HostBrief {
+        let text = |field: fn(&HostBrief) -> &str| {
+            let mut texts: Vec<&str> = Vec::new();
+            for text in hosts.iter().map(|host| field(host)) {
+                if !texts.contains(&text) {
+                    texts.push(text);
+                }
+            }
+            texts.join(" | ")
+        };
+        let optional =
+            |field: fn(&HostBrief) -> &str| Some(text(field)).filter(|text| !text.is_empty());
+        let (cores, memory) = (
+            hosts.iter().map(|host| host.cores).min(),
+            hosts.iter().map(|host| host.memory_bytes).min(),
+        );
+        HostBrief {
+            cpu: text(|host| &host.cpu),
+            cores: cores.unwrap_or_default(),
+            memory_bytes: memory.unwrap_or_default(),
+            kernel: text(|host| &host.kernel),
+            distribution: text(|host| &host.distribution),
+            hypervisor: optional(|host| host.hypervisor.as_deref().unwrap_or_default()),
+            acceleration: text(|host| &host.acceleration),
+            acceleration_reason: optional(|host| {
+                host.acceleration_reason.as_deref().unwrap_or_default()
+            }),
+            cgroup: text(|host| &host.cgroup),
+            clocksource: text(|host| &host.clocksource),
+        }
+    }
+
     /// False of imported captures.
     pub fn is_known(&self) -> bool {
         !self.cpu.is_empty()

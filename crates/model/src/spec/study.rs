@@ -187,6 +187,11 @@ impl Study {
     /// The lab of a choice. Mistakes inside the lab carry the places of the lab or, in what a level sets, those of the
     /// study. Errors: a path that the lab does not have, or a combination that is not a correct lab.
     pub fn lab_of(&self, lab: &Yaml, choice: &[usize]) -> Result<Lab, Diagnostics> {
+        self.lab_in(&self.tree_of(lab, choice)?)
+    }
+
+    /// The tree of the lab of a choice. Errors: a path that the lab does not have.
+    pub fn tree_of(&self, lab: &Yaml, choice: &[usize]) -> Result<Yaml, Diagnostics> {
         let mut errors = Diagnostics::default();
         let mut tree = lab.clone();
         for (factor, level) in self.factors.iter().zip(choice) {
@@ -194,8 +199,12 @@ impl Study {
                 set_path(&mut tree, path, &factor.levels[*level].value, &mut errors);
             }
         }
-        errors.into_result(())?;
-        let lab = Lab::read(&tree)?;
+        errors.into_result(tree)
+    }
+
+    /// The lab in a tree, as the study wants it.
+    pub fn lab_in(&self, tree: &Yaml) -> Result<Lab, Diagnostics> {
+        let lab = Lab::read(tree)?;
         Ok(if self.isolation {
             lab
         } else {
