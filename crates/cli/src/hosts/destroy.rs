@@ -13,13 +13,17 @@ pub fn run(dirs: &Dirs, record: Record) -> Result<(), Failure> {
     if left.is_empty() {
         return Ok(());
     }
+    let message = format!("lab `{lab}` may still be on {}", reasons(&left));
+    let hint = format!("`latlab destroy {lab}` goes on when that is mended");
+    Err(Failure::new(message, hint))
+}
+
+/// Hosts with their reasons in a line.
+pub(super) fn reasons(left: &[(String, String)]) -> String {
     let left = left
         .iter()
         .map(|(host, reason)| format!("host `{host}`: {reason}"));
-    let left = left.collect::<Vec<_>>().join("; ");
-    let message = format!("lab `{lab}` may still be on {left}");
-    let hint = format!("`latlab destroy {lab}` goes on when that is mended");
-    Err(Failure::new(message, hint))
+    left.collect::<Vec<_>>().join("; ")
 }
 
 /// Asks every host to destroy its part. Those that may still have it, with the reason, stay in the record.

@@ -20,7 +20,6 @@ pub fn run(lab: &Lab, args: &PartMeasure) -> Outcome {
         .take(args.study_bytes)
         .read_to_string(&mut text)
         .hint("a study is UTF-8 text")?;
-    give_up_with_stdin();
     let by_name = |study: Study| {
         let mut all = study.measurements.into_iter();
         all.find(|m| m.name.value == args.measurement)
@@ -31,6 +30,7 @@ pub fn run(lab: &Lab, args: &PartMeasure) -> Outcome {
         Failure::new(message, "the latlabs of all hosts must be equal")
     })?;
     let scratch = Scratch::new();
+    give_up_with_stdin(scratch.0.clone());
     let dir = RunDir::create(&scratch.0)?;
     let order = Order {
         number: args.trial,
@@ -47,9 +47,10 @@ pub fn run(lab: &Lab, args: &PartMeasure) -> Outcome {
 
 /// The end of stdin is the end of the connection: the caller does not wait for the result any more. Programs in nodes end
 /// with this process's ends of their pipes.
-fn give_up_with_stdin() {
-    thread::spawn(|| {
+fn give_up_with_stdin(scratch: PathBuf) {
+    thread::spawn(move || {
         io::copy(&mut io::stdin(), &mut io::sink()).ok();
+        std::fs::remove_dir_all(scratch).ok();
         std::process::exit(INTERRUPTED.into());
     });
 }

@@ -1,6 +1,5 @@
 //! The command channel of a node on a host: the agent there serves it over ssh, as it does in a guest over a virtio port.
 
-use std::io::Read;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -11,7 +10,7 @@ use latlab_host::nodes::vm::channel::Channel;
 use latlab_measure::nodes::NotStarted;
 
 use crate::hosts::record::Host;
-use crate::hosts::remote::{Answer, text};
+use crate::hosts::remote::Answer;
 
 /// A connection of ssh, and a node whose CPUs are taken.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,7 +34,7 @@ impl Attached {
             .stdin(OwnedFd::from(theirs))
             .stdout(output)
             .stderr(Stdio::piped());
-        let mut child = command.spawn()?;
+        let child = command.spawn()?;
         // The child's ends of the socket, or its end would not be seen.
         drop(command);
         match Channel::on_stream(ours.try_clone()?, TIMEOUT) {
@@ -46,20 +45,10 @@ impl Attached {
             }),
             Err(error) => {
                 ours.shutdown(Shutdown::Both).ok();
-                let mut errors = Vec::new();
-                if let Some(stderr) = &mut child.stderr {
-                    stderr.take(1 << 16).read_to_end(&mut errors).ok();
-                }
-                let answer = Answer {
-                    code: child.wait()?.code(),
-                    output: String::new(),
-                    errors: text(&errors),
-                };
-                let said = !errors.is_empty();
-                let reason = if said {
-                    answer.reason()
-                } else {
-                    error.to_string()
+                let answer = Answer::of(child.wait_with_output());
+                let reason = match answer.errors.is_empty() {
+                    true => error.to_string(),
+                    false => answer.reason(),
                 };
                 Err(format!("host `{}`: {reason}", host.name).into())
             }

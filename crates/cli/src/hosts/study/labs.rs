@@ -18,7 +18,7 @@ use super::plan::StudyPlan;
 use super::watch::Watches;
 use crate::hosts::connected::{Connected, Refused};
 use crate::hosts::deploy::deploy;
-use crate::hosts::destroy::destroy;
+use crate::hosts::destroy::{destroy, reasons};
 use crate::hosts::record::{Host, Record};
 use crate::hosts::remote::{Answer, each};
 
@@ -93,20 +93,14 @@ impl Deployed for Lab<'_> {
     fn destroy(self: Box<Self>) -> Result<(), Error> {
         let lab = self.record.lab.clone();
         drop(self.nodes);
-        let left = destroy(self.of.dirs, self.record);
-        let left = left.map_err(|failure| failure.lines().0).and_then(|left| {
-            let words = left
-                .iter()
-                .map(|(host, reason)| format!("host `{host}`: {reason}"));
-            let words: Vec<String> = words.collect();
-            match words.is_empty() {
-                true => Ok(()),
-                false => Err(words.join("; ")),
-            }
-        });
-        left.map_err(|reason| Error::Destroy {
+        let left = match destroy(self.of.dirs, self.record) {
+            Ok(left) if left.is_empty() => return Ok(()),
+            Ok(left) => reasons(&left),
+            Err(failure) => failure.lines().0,
+        };
+        Err(Error::Destroy {
             lab,
-            source: reason.into(),
+            source: left.into(),
         })
     }
 }
