@@ -11,6 +11,8 @@ use rustix::net::sockopt::socket_peercred;
 use serde_json::json;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// QEMU says of a number that no CPU has that there is none.
+const MAX_APICS: usize = 4;
 
 /// Whether these are the files of a guest that runs, and not of another kind of node.
 #[allow(dead_code, reason = "not every test has other kinds")]
@@ -18,19 +20,34 @@ pub fn is_guest(node: &Path) -> bool {
     vm::qmp_path(node).exists()
 }
 
-/// Where its CPUs are, what the threads of QEMU do, and the last that its kernel said; `node` is the directory of its
-/// files.
+/// Where its CPUs are, which interrupts and timers they wait for, what the threads of QEMU do, and the last that its kernel
+/// said; `node` is the directory of its files.
 pub fn of(node: &Path) -> String {
     let console = fs::read_to_string(vm::console_path(node)).unwrap_or_default();
-    let qmp = vm::qmp_path(node);
-    let ask = json!({"command-line": "info registers -a"});
-    let registers =
-        Qmp::connect(&qmp, TIMEOUT).and_then(|mut qmp| qmp.execute("human-monitor-command", &ask));
-    let registers = match &registers {
-        Ok(registers) => registers.as_str().unwrap_or_default().to_owned(),
+    let socket = vm::qmp_path(node);
+    let cpus = match Qmp::connect(&socket, TIMEOUT) {
+        Ok(mut qmp) => cpus(&mut qmp),
         Err(error) => error.to_string(),
     };
-    format!("{registers}\n{}\n{console}", threads(&qmp))
+    format!("{cpus}\n{}\n{console}", threads(&socket))
+}
+
+fn cpus(qmp: &mut Qmp) -> String {
+    let mut ask = |line: String| {
+        let answer = qmp.execute("human-monitor-command", &json!({"command-line": line}));
+        answer.map_or_else(
+            |error| error.to_string(),
+            |told| told.as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let mut told = ask("info registers -a".to_owned());
+    // Twice: a timer that runs has another count then.
+    for _ in 0..2 {
+        for apic in 0..MAX_APICS {
+            told += &ask(format!("info lapic {apic}"));
+        }
+    }
+    told
 }
 
 /// Each thread of the process that listens there, with its CPU time, and the pressure of the machine: whether the guest
