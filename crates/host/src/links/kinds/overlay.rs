@@ -58,7 +58,8 @@ const VNI: u32 = 1;
 /// How much of what a daemon says is kept at least; at most twice as much.
 const LOG_BYTES: u64 = 1 << 20;
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// A daemon opens an interface in some 20 ms of CPU time, and other daemons of the lab start at the same time.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
     let program = program(link)?;
@@ -359,10 +360,18 @@ fn start(
     let end = Instant::now() + TIMEOUT;
     while !answers(&socket) {
         let ended = daemon.has_ended().unwrap_or(true);
-        if ended || Instant::now() > end {
+        let is_late = Instant::now() > end;
+        if ended || is_late {
+            let mut log = said(&log_path);
+            if log.is_empty() && is_late {
+                log = vec![
+                    format!("it does not answer after {} s", TIMEOUT.as_secs()),
+                    "are the machine's CPUs taken by something else?".into(),
+                ];
+            }
             return Err(Error::Overlay {
                 link: link.plan().name.clone(),
-                log: said(&log_path),
+                log,
             });
         }
         std::thread::sleep(Duration::from_millis(2));
