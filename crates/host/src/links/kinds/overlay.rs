@@ -366,7 +366,7 @@ fn start(
             if log.is_empty() && is_late {
                 log = vec![
                     format!("it does not answer after {} s", TIMEOUT.as_secs()),
-                    "are the machine's CPUs taken by something else?".into(),
+                    "  hint: are the CPUs of the machine taken by something else?".into(),
                 ];
             }
             return Err(Error::Overlay {
