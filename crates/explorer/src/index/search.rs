@@ -90,16 +90,21 @@ pub fn search(
     page: Page,
 ) -> Result<Found, IndexError> {
     let (condition, values) = condition(terms);
+    // With the columns of the facets: each row of `run` is read once, which has a document of some KiB.
     connection.execute_batch(
-        "CREATE TEMP TABLE IF NOT EXISTS matched (id INTEGER PRIMARY KEY);
+        "CREATE TEMP TABLE IF NOT EXISTS matched
+            (id INTEGER PRIMARY KEY, study TEXT, machine TEXT, version TEXT, state TEXT);
          DELETE FROM matched;",
     )?;
     connection.execute(
-        &format!("INSERT INTO matched SELECT id FROM run WHERE {condition}"),
+        &format!(
+            "INSERT INTO matched SELECT id, study, machine, version, state FROM run
+             WHERE {condition}"
+        ),
         params_from_iter(values),
     )?;
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let facet = |column| facet(connection, column, "run", "id");
+    let facet = |column| facet(connection, column, "matched");
     Ok(Found {
         total: count("SELECT count(*) FROM run")?.unsigned_abs(),
         matched: count("SELECT count(*) FROM matched")?.unsigned_abs(),
@@ -109,7 +114,11 @@ pub fn search(
             machine: facet("machine")?,
             version: facet("version")?,
             state: facet("state")?,
-            tag: self::facet(connection, "name", "tag", "run")?,
+            tag: self::facet(
+                connection,
+                "name",
+                "tag JOIN matched ON tag.run = matched.id",
+            )?,
         },
     })
 }
@@ -125,9 +134,12 @@ pub fn run(connection: &Connection, path: &str) -> Result<Option<Run>, IndexErro
 }
 
 fn runs(connection: &Connection, order: Order, page: Page) -> Result<Vec<Run>, IndexError> {
+    let order = order.sql();
+    // All matched rows are sorted, but only those of the page with their documents.
     let mut statement = connection.prepare(&format!(
-        "SELECT json FROM run WHERE id IN (SELECT id FROM matched) ORDER BY {} LIMIT ? OFFSET ?",
-        order.sql()
+        "SELECT json FROM run WHERE id IN
+            (SELECT id FROM run WHERE id IN (SELECT id FROM matched) ORDER BY {order} LIMIT ? OFFSET ?)
+         ORDER BY {order}"
     ))?;
     let rows = statement.query_map([page.limit, page.offset], |row| row.get::<_, String>(0))?;
     rows.map(|json| Ok(serde_json::from_str(&json?)?)).collect()
@@ -136,12 +148,10 @@ fn runs(connection: &Connection, order: Order, page: Page) -> Result<Vec<Run>, I
 fn facet(
     connection: &Connection,
     column: &str,
-    table: &str,
-    id: &str,
+    rows: &str,
 ) -> rusqlite::Result<Vec<(String, u64)>> {
     let mut statement = connection.prepare(&format!(
-        "SELECT {column}, count(*) AS runs FROM {table}
-         WHERE {id} IN (SELECT id FROM matched) AND {column} <> ''
+        "SELECT {column}, count(*) AS runs FROM {rows} WHERE {column} <> ''
          GROUP BY {column} ORDER BY runs DESC, {column} LIMIT {MAX_FACET_VALUES}"
     ))?;
     let rows = statement.query_map([], |row| {
