@@ -94,7 +94,7 @@ mod tests {
 
     fn trial(number: u32) -> Trial {
         let text = format!(
-            r#"{{"trial": {number}, "cell": "c", "replicate": 1, "started": "", "outcome": "measured"}}"#
+            r#"{{"trial": {number}, "cell": "c", "replicate": 1, "started": "", "outcome": {{"outcome": "measured"}}}}"#
         );
         serde_json::from_str(&text).expect("a trial")
     }

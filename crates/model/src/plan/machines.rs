@@ -178,7 +178,17 @@ impl PlannedLab {
     /// All its machines in one.
     pub fn brief(&self) -> HostBrief {
         let all: Vec<&HostBrief> = self.facts.values().map(|facts| &facts.brief).collect();
-        HostBrief::joined(&all)
+        let mut brief = HostBrief::joined(&all);
+        if self.places.has_hosts {
+            let names: Vec<&str> = self.facts.keys().map(String::as_str).collect();
+            brief.cpu = format!(
+                "{} hosts ({}): {}",
+                names.len(),
+                names.join(", "),
+                brief.cpu
+            );
+        }
+        brief
     }
 
     /// Its picture in reports.
@@ -200,7 +210,12 @@ impl PlannedLab {
         for node in &self.plan.nodes {
             let acceleration = node.body.acceleration();
             environment.emulated |= acceleration.is_some_and(|how| how != Acceleration::Kvm);
-            shown.insert(node.name.clone(), node.body.environment());
+            let mut about = node.body.environment();
+            let host = self.places.host_of(&node.name);
+            if !host.is_empty() {
+                about += &format!(" on host {host}");
+            }
+            shown.insert(node.name.clone(), about);
         }
         let brief = self.brief();
         shown.insert("cgroup".into(), brief.cgroup);
@@ -235,6 +250,7 @@ topology:
             let facts = Facts {
                 cpus: CpuList::new(vec![0, 1, 2, 3]),
                 brief: HostBrief {
+                    cpu: "a CPU".into(),
                     kernel: format!("of {host}"),
                     ..HostBrief::default()
                 },
@@ -260,7 +276,10 @@ topology:
         assert_eq!(reach("c", "b"), ("198.18.2.1".into(), 1500));
         assert_eq!(plan.reach("a", "c", None, false), None);
         assert_eq!(plan.joined("b", "c"), Some(("eth1", "eth0")));
-        assert_eq!(planned.brief().kernel, "of left | of right");
+        let brief = planned.brief();
+        assert_eq!(brief.kernel, "of left | of right");
+        assert_eq!(brief.cpu, "2 hosts (left, right): a CPU");
+        assert_eq!(planned.environment().facts["b"], "native on host right");
         assert_eq!(planned.places.host_of("c"), "right");
         assert_eq!(planned.places.cpus_of("left"), [0, 1, 2, 3]);
         let topology = planned.topology(BTreeMap::new());
