@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::machine::{Machine, ONE_THREAD, path_with};
+use std::fs;
+use std::path::Path;
+
+use common::machine::Machine;
 use common::{Bench, enter, guests, tool};
 
 /// Joins the guest's two cards.
@@ -77,7 +80,27 @@ fn path_with_cards(bench: &Bench) -> Option<String> {
     if major < 8 {
         return None;
     }
-    Some(path_with(bench, &format!("{ONE_THREAD}{CARDS}")))
+    let program = tool(&["sh", "-c", "command -v qemu-system-x86_64"]);
+    let program = Path::new(program.trim());
+    let directory = bench.root().join("qemu");
+    let script = match fs::read_to_string(program) {
+        // One that was unpacked somewhere, with its files below.
+        Ok(script) => {
+            let from = program.parent()?.display().to_string();
+            tool(&["cp", "-a", &from, directory.to_str()?]);
+            let script = script.replace(&from, directory.to_str()?);
+            script.strip_prefix("#!/bin/sh\n")?.to_owned()
+        }
+        Err(_) => {
+            fs::create_dir(&directory).unwrap();
+            format!("exec {} \"$@\"\n", program.display())
+        }
+    };
+    let wrapper = directory.join("qemu-system-x86_64");
+    fs::write(&wrapper, format!("#!/bin/sh\n{CARDS}{script}")).unwrap();
+    tool(&["chmod", "755", wrapper.to_str()?]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    Some(format!("{}:{path}", directory.display()))
 }
 
 #[test]

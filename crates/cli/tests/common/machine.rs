@@ -1,45 +1,8 @@
 //! A machine of another shape for labs: a guest in which latlab runs.
 
-use std::fs;
 use std::path::Path;
 
-use super::{Bench, Said, finish, tool};
-
-/// Lines for [`path_with`]: one thread emulates all CPUs of a guest. Where each has its own, a guest's write to an
-/// interrupt controller is lost now and then on a busy host (QEMU 10.0). Its CPU then waits for a timer that was never set,
-/// or takes no more interrupts, because one of them never ended.
-pub const ONE_THREAD: &str = r#"for word; do
-    [ "$word" != tcg ] || word=tcg,thread=single
-    set -- "$@" "$word"
-    shift
-done
-"#;
-
-/// A search path with a QEMU that is started after these lines of a shell.
-pub fn path_with(bench: &Bench, lines: &str) -> String {
-    let program = tool(&["sh", "-c", "command -v qemu-system-x86_64"]);
-    let program = Path::new(program.trim());
-    let directory = bench.root().join("qemu");
-    let at = directory.display().to_string();
-    let script = match fs::read_to_string(program) {
-        // One that was unpacked somewhere, with its files below.
-        Ok(script) => {
-            let from = program.parent().unwrap().display().to_string();
-            tool(&["cp", "-a", &from, &at]);
-            let script = script.replace(&from, &at);
-            script.strip_prefix("#!/bin/sh\n").unwrap().to_owned()
-        }
-        Err(_) => {
-            fs::create_dir(&directory).unwrap();
-            format!("exec {} \"$@\"\n", program.display())
-        }
-    };
-    let wrapper = directory.join("qemu-system-x86_64");
-    fs::write(&wrapper, format!("#!/bin/sh\n{lines}{script}")).unwrap();
-    tool(&["chmod", "755", wrapper.to_str().unwrap()]);
-    let path = std::env::var("PATH").unwrap_or_default();
-    format!("{at}:{path}")
-}
+use super::{Bench, Said, finish};
 
 /// A guest with four CPUs, and latlab in it.
 pub struct Machine<'b> {
