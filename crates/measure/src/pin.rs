@@ -70,7 +70,11 @@ impl NodeCpus {
             None => Vec::new(),
         };
         NodeCpus {
-            machine: if is_guest { name.into() } else { machine },
+            // No host has a blank in its name.
+            machine: match is_guest {
+                true => format!("guest {name}"),
+                false => machine,
+            },
             cpus,
         }
     }

@@ -39,31 +39,29 @@ pub struct Connected {
 
 impl Connected {
     /// Connects to the hosts of a lab, whose text has `size` bytes. With `is_new`, no host may have a lab of that name.
-    pub fn open(lab: &Lab, size: usize, is_new: bool) -> Result<Connected, Refused> {
+    /// `chosen` are the hosts of nodes that leave the choice, where it was made before.
+    pub fn open(
+        lab: &Lab,
+        size: usize,
+        is_new: bool,
+        chosen: Option<&BTreeMap<String, String>>,
+    ) -> Result<Connected, Refused> {
         let record = Record::of(lab);
         let mut links = lab.links.iter();
         let is_sealed = links.any(|link| link.carrier() == Carrier::Sealed);
         let opened = each(&record.hosts, |host| Session::open(host, is_sealed, size));
         let (sessions, found) = check(&record, is_new, opened)?;
-        let placed = spread(lab, &found.rooms).and_then(|places| {
-            let lab = settle(lab.clone(), &places)?;
-            Ok((places, Record::of(&lab)))
-        });
-        let (places, record) = placed.map_err(Refused::Mistakes)?;
+        let places = match chosen {
+            Some(places) => places.clone(),
+            None => spread(lab, &found.rooms).map_err(Refused::Mistakes)?,
+        };
+        let lab = settle(lab.clone(), &places).map_err(Refused::Mistakes)?;
         Ok(Connected {
-            record,
+            record: Record::of(&lab),
             places,
             sessions,
             keys: found.keys,
         })
-    }
-
-    /// Gives the nodes that leave the choice these hosts, which were chosen before.
-    pub fn place(&mut self, lab: &Lab, places: &BTreeMap<String, String>) -> Result<(), Refused> {
-        let lab = settle(lab.clone(), places).map_err(Refused::Mistakes)?;
-        self.record = Record::of(&lab);
-        self.places.clone_from(places);
-        Ok(())
     }
 
     /// Has latlab on every host do `verb` with its part of the lab, whose text is its input. When `stop` is set, it is told

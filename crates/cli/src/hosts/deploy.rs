@@ -28,7 +28,7 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     if !args.dry_run {
         record.must_be_new(&dirs)?;
     }
-    let connected = match Connected::open(lab, source.text.len(), !args.dry_run) {
+    let connected = match Connected::open(lab, source.text.len(), !args.dry_run, None) {
         Ok(connected) => connected,
         Err(Refused::Mistakes(all)) => return source.mistakes(all).outcome(),
         Err(Refused::Failure(failure)) => return Err(failure),

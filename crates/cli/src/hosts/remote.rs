@@ -1,7 +1,7 @@
 //! latlab on another host, over ssh; on this one, as a child.
 
 use std::io;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use super::record::Host;
@@ -121,6 +121,13 @@ impl Host {
     pub(super) fn attached(&self, arguments: &[&str], with_terminal: bool) -> Command {
         let options: &[&str] = if with_terminal { &["-tt"] } else { &[] };
         self.shell(&PLAIN.replace("LATLAB", &self.words(arguments)), options)
+    }
+
+    /// Starts latlab there, with pipes.
+    pub(super) fn start(&self, arguments: &[&str]) -> io::Result<Child> {
+        let mut command = self.attached(arguments, false);
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        pipes.stderr(Stdio::piped()).spawn()
     }
 
     /// Runs latlab there to its end.

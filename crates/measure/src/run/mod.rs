@@ -276,7 +276,6 @@ fn begin(dir: &RunDir, study: &str, manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Makes the run's directory, named by study and time, with a number if two runs begin in one second.
-/// Makes the directory of a run, named by the study and the time.
 pub fn claim(runs: &Path, study: &str) -> Result<(String, RunDir), Error> {
     let stamp = stamp();
     let mut id = format!("{study}-{stamp}");

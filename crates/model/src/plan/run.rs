@@ -140,7 +140,7 @@ pub fn plan_run(
     })
 }
 
-/// Plans each of a lab's combinations, which it also has as the tree that it was read from.
+/// Plans the lab of one combination, which comes also as the tree that it was read from.
 pub type PlanLab<'p> = &'p mut dyn FnMut(&Lab, &Yaml) -> Result<PlannedLab, Diagnostics>;
 
 /// Plans a study, with `plan` for its labs: every combination is planned on its machines before the first is made. Errors: a combination that is no correct lab or does not fit the machines, or a measurement whose

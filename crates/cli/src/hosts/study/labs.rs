@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use latlab_host::dirs::Dirs;
@@ -42,11 +41,8 @@ impl Labs for OnHosts<'_> {
     fn deploy(&self, lab: usize) -> Result<Box<dyn Deployed + '_>, NotDeployed> {
         let wanted = &self.plan.labs[lab];
         let failed = |failure: crate::failure::Failure| NotDeployed::Failed(failure.lines().0);
-        let connected = Connected::open(&wanted.lab, wanted.text.len(), true);
-        let connected = connected.and_then(|mut connected| {
-            connected.place(&wanted.lab, &wanted.places)?;
-            Ok(connected)
-        });
+        let size = wanted.text.len();
+        let connected = Connected::open(&wanted.lab, size, true, Some(&wanted.places));
         let connected = connected.map_err(|refused| match refused {
             Refused::Failure(failure) => failed(failure),
             Refused::Mistakes(all) => NotDeployed::Failed(all.to_string()),
@@ -128,12 +124,7 @@ impl Lab<'_> {
             "--study-bytes",
             &size,
         ];
-        let mut command = host.attached(&words, false);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let measured = command.spawn().map_err(|error| error.to_string());
+        let measured = host.start(&words).map_err(|error| error.to_string());
         let measured = measured.and_then(|mut child| {
             let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
             if let Some(mut stdin) = stdin.as_ref() {

@@ -66,7 +66,7 @@ fn plan_lab(lab: &Lab, tree: &Yaml, verb: &[&str]) -> Result<(PlannedLab, LabTex
         return refused("this lab is on one machine, and others are on hosts", hint);
     }
     let text = tree.to_text();
-    let connected = match Connected::open(lab, text.len(), false) {
+    let connected = match Connected::open(lab, text.len(), false, None) {
         Ok(connected) => connected,
         Err(Refused::Mistakes(all)) => return Err(all),
         Err(Refused::Failure(failure)) => {

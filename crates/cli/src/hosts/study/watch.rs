@@ -1,7 +1,7 @@
 //! The hosts of a trial, each of which watches itself.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout};
 
 use latlab_measure::run::Failure;
 use latlab_measure::watch::Watched;
@@ -49,12 +49,8 @@ impl Watches {
 impl Watch {
     fn begin(host: &Host, lab: &str) -> Result<Watch, Failure> {
         let failed = |reason: String| Failure::new(format!("host `{}`: {reason}", host.name));
-        let mut command = host.attached(&["part", "watch", lab], false);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        let started = host.start(&["part", "watch", lab]);
+        let mut child = started.map_err(|error| failed(error.to_string()))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let Some(stdout) = stdout else {
             unreachable!("it is a pipe");
