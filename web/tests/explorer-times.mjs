@@ -93,6 +93,7 @@ async function views(page) {
     const word = WORDS[round % WORDS.length];
     const first = () => page.goto(`${site}/?round=${round}#/`);
     times['first page'].push(await timed(first, () => drawn(page, 'tr[data-run]')));
+    await page.waitForSelector(`tr[data-run]:nth-child(${MAX_COMPARED})`);
     const paths = await page.$$eval('tr[data-run]', (rows) => rows.map((row) => row.dataset.run));
 
     await page.locator('input[type=search]').fill(word.slice(0, -1));

@@ -1,5 +1,4 @@
-// The list of runs: search, filters, pages. Typing asks after a short pause, and only the latest answer is
-// shown.
+// The list of runs: search, filters, pages. Each key of a search asks, and only the latest answer is shown.
 
 import { h } from '../dom';
 import { count, plural } from '../format';

@@ -26,6 +26,10 @@ interface Column {
   content: (run: Run) => Child;
 }
 
+/** Rows that a window shows at once. Layout of a whole page takes longer than the server's answer. */
+const FIRST_ROWS = 15;
+/** Time until the other rows follow, in milliseconds: while someone types, the next key comes first. */
+const REST_DELAY = 150;
 /** Levels of one factor that are named before the rest is only counted. */
 const LEVELS = 4;
 
@@ -36,6 +40,7 @@ export class RunTable {
   private readonly scroll = scrolling('Runs', this.table);
   private readonly columns: Column[];
   private drawn = '';
+  private timer = 0;
 
   constructor(
     private readonly context: Context,
@@ -53,6 +58,7 @@ export class RunTable {
 
   draw({ runs, total, matched, indexing }: RunList, route: ListRoute): void {
     this.drawn = keyOf(route);
+    const room = runs.length > FIRST_ROWS ? this.element.offsetHeight : 0;
     const isEmpty = runs.length === 0;
     this.scroll.hidden = isEmpty;
     this.empty.hidden = !isEmpty;
@@ -60,17 +66,30 @@ export class RunTable {
       isEmpty ? this.nothing(total, matched, indexing !== null, route) : '',
     );
     const focused = (document.activeElement as HTMLElement | null)?.dataset['sort'];
+    const body = h('tbody');
     this.table.replaceChildren(
       h('caption', { class: 'visually-hidden' }, 'Runs'),
       h('thead', {}, h('tr', {}, this.headings(route))),
-      h(
-        'tbody',
-        {},
-        runs.map((run) => this.row(run)),
-      ),
+      body,
     );
-    this.check();
+    this.append(body, runs.slice(0, FIRST_ROWS));
     if (focused) this.table.querySelector<HTMLElement>(`[data-sort="${focused}"]`)?.focus();
+    this.drawRest(() => this.append(body, runs.slice(FIRST_ROWS)), room);
+  }
+
+  /** The page keeps its height meanwhile, so that it does not scroll. */
+  private drawRest(act: () => void, room: number): void {
+    this.element.style.minHeight = `${room}px`;
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => {
+      act();
+      this.element.style.minHeight = '';
+    }, REST_DELAY);
+  }
+
+  private append(body: HTMLElement, runs: Run[]): void {
+    body.append(...runs.map((run) => this.row(run)));
+    this.check();
   }
 
   private headings(route: ListRoute): HTMLElement[] {

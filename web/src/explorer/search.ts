@@ -1,9 +1,6 @@
-// The search box: `/` leads to it, typing asks after a short pause, Escape empties it.
+// The search box: `/` leads to it, each key asks, Escape empties it.
 
 import { h } from '../dom';
-
-/** Time from the last key to the search, in milliseconds. */
-const DELAY = 15;
 
 const EXAMPLES: [query: string, meaning: string][] = [
   [
@@ -31,14 +28,10 @@ export class SearchBox {
     spellcheck: 'false',
     'aria-describedby': 'search-help',
   });
-  private timer = 0;
   private readonly onKey = (event: KeyboardEvent): void => this.key(event);
 
   constructor(private readonly search: (query: string) => void) {
-    this.input.addEventListener('input', () => {
-      window.clearTimeout(this.timer);
-      this.timer = window.setTimeout(() => this.search(this.input.value), DELAY);
-    });
+    this.input.addEventListener('input', () => this.search(this.input.value));
     this.element = h(
       'search',
       { class: 'search' },
@@ -63,13 +56,11 @@ export class SearchBox {
   }
 
   stop(): void {
-    window.clearTimeout(this.timer);
     document.removeEventListener('keydown', this.onKey);
   }
 
   private submit(event: Event): void {
     event.preventDefault();
-    window.clearTimeout(this.timer);
     this.search(this.input.value);
   }
 

@@ -16,6 +16,8 @@ const LATEST = RUNS[RUNS.length - 1]?.path ?? '';
 describe('pages', () => {
   it('have fifty runs each, the latest first', async () => {
     const { page, complaints, close } = await desk(session, RUNS);
+    // Those below the window follow a moment later.
+    await page.waitForSelector('tbody tr:nth-child(50)', { state: 'attached' });
     expect(await page.locator('tbody tr').count()).toBe(50);
     expect(await page.getAttribute('tbody tr', 'data-run')).toBe(LATEST);
     expect(await textOf(page, '.found')).toBe('10 000 runs, 1 to 50 shown');
@@ -101,6 +103,7 @@ describe('the search', () => {
     await page.waitForSelector('.failure');
     expect(await textOf(page, '.failure')).toContain('`colour:` is no field');
     expect(await textOf(page, '.failure')).toContain('fields are study');
+    await page.waitForSelector('tbody tr:nth-child(50)', { state: 'attached' });
     expect(await page.locator('tbody tr').count()).toBe(50);
     await page.fill('#search', 'study:quick');
     await page.waitForSelector('.failure', { state: 'detached' });
