@@ -4,7 +4,6 @@ CREATE TABLE run (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,
     stamp TEXT NOT NULL,
-    json TEXT NOT NULL,
     study TEXT NOT NULL,
     machine TEXT NOT NULL,
     version TEXT NOT NULL,
@@ -15,6 +14,12 @@ CREATE TABLE run (
 );
 CREATE INDEX run_started ON run (started);
 CREATE INDEX run_study ON run (study);
+
+-- What the page shows of a run. Some KiB each, so apart from `run`, whose rows a search reads all.
+CREATE TABLE document (
+    run INTEGER PRIMARY KEY REFERENCES run ON DELETE CASCADE,
+    json TEXT NOT NULL
+);
 
 CREATE TABLE level (
     run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE,

@@ -90,7 +90,7 @@ pub fn search(
     page: Page,
 ) -> Result<Found, IndexError> {
     let (condition, values) = condition(terms);
-    // With the columns of the facets: each row of `run` is read once, which has a document of some KiB.
+    // With the columns of the facets: each row of `run` is read once.
     connection.execute_batch(
         "CREATE TEMP TABLE IF NOT EXISTS matched
             (id INTEGER PRIMARY KEY, study TEXT, machine TEXT, version TEXT, state TEXT);
@@ -126,9 +126,11 @@ pub fn search(
 /// The run of a directory, if the index knows it.
 pub fn run(connection: &Connection, path: &str) -> Result<Option<Run>, IndexError> {
     let json: Option<String> = connection
-        .query_row("SELECT json FROM run WHERE path = ?", [path], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT json FROM run JOIN document ON document.run = run.id WHERE path = ?",
+            [path],
+            |row| row.get(0),
+        )
         .optional()?;
     Ok(json.map(|json| serde_json::from_str(&json)).transpose()?)
 }
@@ -137,7 +139,7 @@ fn runs(connection: &Connection, order: Order, page: Page) -> Result<Vec<Run>, I
     let order = order.sql();
     // All matched rows are sorted, but only those of the page with their documents.
     let mut statement = connection.prepare(&format!(
-        "SELECT json FROM run WHERE id IN
+        "SELECT json FROM run JOIN document ON document.run = run.id WHERE id IN
             (SELECT id FROM run WHERE id IN (SELECT id FROM matched) ORDER BY {order} LIMIT ? OFFSET ?)
          ORDER BY {order}"
     ))?;

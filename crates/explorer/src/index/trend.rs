@@ -121,6 +121,7 @@ pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexErro
     let mut statement = connection.prepare(
         "SELECT unit, higher_is_better, json, value, low, high, ruler_spread, replicates
          FROM series JOIN result ON result.series = series.id JOIN run ON run.id = result.run
+              JOIN document ON document.run = run.id
          WHERE cell = ?1 AND quantity = ?2 AND study = ?3 AND (?4 IS NULL OR machine = ?4)
          ORDER BY started, path",
     )?;

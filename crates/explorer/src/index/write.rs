@@ -28,12 +28,11 @@ pub fn replace(
     let run = &entry.run;
     remove(transaction, &run.path)?;
     transaction.execute(
-        "INSERT INTO run (path, stamp, json, study, machine, version, kernel, state, started, cells)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO run (path, stamp, study, machine, version, kernel, state, started, cells)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![
             run.path,
             stamp,
-            serde_json::to_string(run)?,
             run.study,
             run.machine,
             run.version,
@@ -44,6 +43,10 @@ pub fn replace(
         ],
     )?;
     let id = transaction.last_insert_rowid();
+    transaction.execute(
+        "INSERT INTO document (run, json) VALUES (?, ?)",
+        params![id, serde_json::to_string(run)?],
+    )?;
     let mut level =
         transaction.prepare("INSERT INTO level (run, factor, level) VALUES (?, ?, ?)")?;
     for factor in &run.factors {
