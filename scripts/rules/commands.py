@@ -143,11 +143,17 @@ class Help:
         listed = self.text(verbs).partition("\nCommands:\n")[2].partition("\n\n")[0]
         return set(HELP_COMMAND.findall(listed))
 
+    def objects_before(self, verbs):
+        """How many words stand before the next verb, as the name in `latlab host NAME power`."""
+        usage = re.search(r"^Usage: (.*) <COMMAND>$", self.text(verbs), re.MULTILINE)
+        return len(re.findall(r"<[A-Z]+>", usage[1])) if usage else 0
+
     def problem(self, words):
         """What is wrong with a command's verbs and flags; none if nothing is."""
         if words[0] not in self.binaries:
             return None
         verbs = (words[0],)
+        objects = self.objects_before(verbs)
         for word in words[1:]:
             below = self.verbs_below(verbs)
             if word == "--":
@@ -157,11 +163,14 @@ class Help:
                 known = HELP_FLAG.findall(self.text(verbs))
                 if flag not in known and not re.fullmatch(r"-\d.*", flag):
                     return f"`{' '.join(verbs)} --help` has no {flag}: correct the flag"
+            elif objects > 0:
+                objects -= 1
             elif below:
                 if word not in below and re.fullmatch(r"[a-z-]+", word):
                     return f"`{' '.join(verbs)}` has no verb {word}: correct the verb"
                 if word in below:
                     verbs = (*verbs, word)
+                    objects = self.objects_before(verbs)
         return None
 
 

@@ -8,7 +8,8 @@ from .case import RuleCase
 # Two verbs, one of which has a flag and one verbs of its own; `validate` finds fault with what says so.
 PROGRAM = r"""#!/bin/sh
 case "$*" in
---help) printf 'Usage\n\nCommands:\n  validate  Check\n  tune      Quiet\n\nOptions:\n' ;;
+--help) printf 'Usage\n\nCommands:\n  validate  Check\n  tune      Quiet\n  host      Switch\n\nOptions:\n' ;;
+"host --help") printf 'Usage: latlab host [OPTIONS] <HOST> <COMMAND>\n\nCommands:\n  power  Switch\n\nOptions:\n' ;;
 "tune --help") printf 'Usage\n\nCommands:\n  export  Write\n\nOptions:\n' ;;
 "tune export --help") printf 'Options:\n      --cmdline  Print\n' ;;
 "validate --help") printf 'Options:\n  -h, --help\n' ;;
@@ -28,6 +29,10 @@ class Commands(RuleCase):
         with mock.patch.dict(os.environ):
             os.environ.pop("CARGO_TARGET_DIR", None)
             return commands.skipped(tree), [(finding.line, finding.text) for finding in commands.find(tree)]
+
+    def test_a_name_may_stand_before_a_verb(self):
+        _, found = self.run_rule("```\nlatlab host dut power\nlatlab host dut powre\n```\n")
+        self.assertEqual([line for line, _ in found], [3])
 
     def test_verbs_and_flags_that_are_not_there_are_found(self):
         block = "```\nlatlab tnue\nlatlab tune exprt\nsudo latlab tune export --cmd \\\n  x | cat\n```\n"

@@ -109,6 +109,12 @@ pub fn explain(error: lab::Error) -> Failure {
     Failure::of(error, hint)
 }
 
+/// An error of a machine's management controller.
+pub fn of_controller(error: latlab_bmc::Error) -> Failure {
+    let hint = error.hint();
+    Failure::of(error, hint)
+}
+
 /// Adds the hint line.
 pub trait Hint<T> {
     fn hint(self, hint: impl Into<String>) -> Result<T, Failure>;

@@ -8,6 +8,7 @@
 mod print;
 
 mod args;
+mod bmc;
 mod campaign;
 mod clone;
 mod compare;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Verb::Noise(a) => noise::run(a),
         Verb::Overlay(a) => overlay::run(a),
         Verb::Fabric(a) => fabric::run(a),
+        Verb::Host(a) => bmc::run(a),
         Verb::Forward(a) => forward::run(a),
         Verb::Studies(a) => studies::run(a),
         Verb::Paper(a) => paper::run(a),

@@ -5,9 +5,10 @@ use std::process::Command;
 /// A shell's script on a host. A host that does not answer is noticed within a minute.
 pub fn script(destination: &str, script: &str, options: &[&str]) -> Command {
     let mut ssh = Command::new("ssh");
-    ssh.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
+    // The first one counts of an option that is given twice.
+    ssh.args(options)
+        .args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
         .args(["-o", "ServerAliveInterval=15"])
-        .args(options)
         .args(["--", destination])
         .arg(format!("exec sh -c {}", quoted(script)));
     ssh

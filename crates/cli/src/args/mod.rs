@@ -2,8 +2,10 @@
 
 mod campaign;
 mod compare;
+mod exec;
 mod export;
 mod fabric;
+mod host;
 mod import;
 mod overlay;
 mod pairs;
@@ -23,10 +25,14 @@ use crate::format::Format;
 use crate::tune::args::Tune;
 pub use campaign::{Campaign, Status as CampaignStatus, Submit as CampaignSubmit};
 pub use compare::Compare;
+pub use exec::{Exec, Shell};
 pub use export::{Export, Tool};
 pub use fabric::{
     Carrier as FabricCarrier, Fabric, Join, Move as FabricMove, Remove as FabricRemove,
     Show as FabricShow, Store,
+};
+pub use host::{
+    Device, Host, HostAction, HostBootDevice, HostConsole, HostPower, HostSensors, PowerChange,
 };
 pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
 pub use overlay::Overlay;
@@ -123,6 +129,8 @@ pub enum Verb {
     /// Join overlay daemons of many hosts by etcd: networks, links, and where each address is.
     #[command(subcommand)]
     Fabric(Fabric),
+    /// Switch a machine, show its sensors or use its console, by its management controller (IPMI, Redfish).
+    Host(Host),
     /// Forward frames between two interfaces: a device under test by hand (needs root).
     Forward(Forward),
     /// List the studies that come with latlab, or print one.
@@ -233,41 +241,6 @@ pub struct Inspect {
     /// Output format.
     #[arg(long, short, value_enum, default_value_t)]
     pub format: Format,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples: latlab exec pair server -- ip address\n          latlab exec --detach pair server -- iperf3 -s"
-)]
-pub struct Exec {
-    /// Name of the lab.
-    pub lab: String,
-    /// Name of the node.
-    pub node: String,
-    /// Set a variable for the command (repeatable).
-    #[arg(long, short, value_name = "NAME=VALUE")]
-    pub env: Vec<String>,
-    /// Run it in this directory.
-    #[arg(long, short = 'C', value_name = "DIR")]
-    pub directory: Option<String>,
-    /// Give the command this terminal: for editors, shells and other interactive programs.
-    #[arg(long, short)]
-    pub tty: bool,
-    /// Do not wait: print the command's pid inside and the file that takes its output. It ends with its node.
-    #[arg(long, conflicts_with = "tty")]
-    pub detach: bool,
-    /// The command and its arguments, after `--`.
-    #[arg(last = true, required = true)]
-    pub command: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example: latlab shell pair server")]
-pub struct Shell {
-    /// Name of the lab.
-    pub lab: String,
-    /// Name of the node.
-    pub node: String,
 }
 
 #[derive(Debug, Args)]

@@ -1,0 +1,58 @@
+//! `latlab host HOST power`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use latlab_bmc::{Controller, Power, Switch, switch_and_wait};
+use latlab_model::spec::ManagedHost;
+use serde_json::json;
+
+use super::this_machine;
+use crate::args::{HostPower, PowerChange};
+use crate::failure::{Outcome, of_controller};
+use crate::format::Format;
+use crate::table;
+
+/// Time in which a controller switches.
+const SWITCH_SECONDS: u64 = 10;
+/// Time in which a system shuts down.
+const SHUTDOWN_SECONDS: u64 = 120;
+
+pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostPower) -> Outcome {
+    let power = match args.change {
+        None => controller.power().map_err(of_controller)?,
+        Some(change) => {
+            if change != PowerChange::On {
+                this_machine::refuse(host, controller)?;
+            }
+            let seconds = match change {
+                PowerChange::Soft => SHUTDOWN_SECONDS,
+                _ => SWITCH_SECONDS,
+            };
+            let limit = args.wait.unwrap_or(Duration::from_secs(seconds));
+            let switch = match change {
+                PowerChange::On => Switch::On,
+                PowerChange::Off => Switch::Off,
+                PowerChange::Soft => Switch::Soft,
+                PowerChange::Cycle => Switch::Cycle,
+                PowerChange::Reset => Switch::Reset,
+            };
+            switch_and_wait(&host.name, controller, switch, limit).map_err(of_controller)?
+        }
+    };
+    let (name, word) = (host.name.value.as_str(), word(power));
+    let row = [vec![name.to_owned(), word.to_owned()]];
+    match args.format {
+        Format::Table => println!("{name}: {word}"),
+        Format::Json => println!("{}", json!({ "host": name, "power": power })),
+        Format::Csv => print!("{}", table::csv(&["host", "power"], &row)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn word(power: Power) -> &'static str {
+    match power {
+        Power::On => "on",
+        Power::Off => "off",
+    }
+}

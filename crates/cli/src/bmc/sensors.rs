@@ -1,0 +1,37 @@
+//! `latlab host HOST sensors`.
+
+use std::process::ExitCode;
+
+use latlab_bmc::Controller;
+use serde_json::json;
+
+use crate::args::HostSensors;
+use crate::failure::{Outcome, of_controller};
+use crate::format::Format;
+use crate::table;
+
+const HEADER: [&str; 4] = ["SENSOR", "VALUE", "UNIT", "STATE"];
+
+pub fn run(controller: &dyn Controller, args: &HostSensors) -> Outcome {
+    let sensors = controller.sensors().map_err(of_controller)?;
+    let rows: Vec<Vec<String>> = sensors
+        .iter()
+        .map(|sensor| {
+            let value = sensor
+                .value
+                .map_or(String::new(), |value| value.to_string());
+            vec![
+                sensor.name.clone(),
+                value,
+                sensor.unit.clone(),
+                sensor.state.clone(),
+            ]
+        })
+        .collect();
+    match args.format {
+        Format::Table => print!("{}", table::render(&HEADER, &rows)),
+        Format::Json => println!("{:#}", json!(sensors)),
+        Format::Csv => print!("{}", table::csv(&HEADER, &rows)),
+    }
+    Ok(ExitCode::SUCCESS)
+}

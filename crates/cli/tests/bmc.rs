@@ -1,0 +1,262 @@
+//! A machine that is switched by its management controller: a QEMU behind OpenIPMI's simulator, asked by ipmitool.
+
+mod cluster;
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use cluster::Cluster;
+use common::{Bench, Said, enter, finish, finished, signal, tool, until};
+use serde_json::Value;
+
+const PORT: u16 = 9623;
+
+/// The simulator calls it for each change of the chassis. The machine does not hear that it is to shut down.
+const CHASSIS: &str = r#"#!/bin/sh
+up() { [ -s DIR/pid ] && kill -0 "$(cat DIR/pid)" 2>/dev/null; }
+start() {
+    order=c
+    [ "$(cat DIR/boot 2>/dev/null)" != pxe ] || order=n
+    rm -f DIR/boot
+    qemu-system-x86_64 -machine q35,graphics=off,accel=tcg -m 64 -display none -nodefaults \
+        -boot order=$order,strict=on -drive file=DIR/disk,format=raw,if=virtio \
+        -device virtio-net-pci,netdev=net -netdev user,id=net,restrict=on \
+        -chardev socket,id=tty,host=127.0.0.1,port=9703,server=on,wait=on -serial chardev:tty \
+        >DIR/qemu.log 2>&1 </dev/null &
+    echo $! >DIR/pid
+}
+stop() {
+    ! up || kill -KILL "$(cat DIR/pid)"
+    rm -f DIR/pid
+}
+case "$2 $3" in
+"get power") if up; then echo power:1; else echo power:0; fi ;;
+"get boot") echo "boot:$(cat DIR/boot 2>/dev/null || echo none)" ;;
+"set boot") echo "$4" >DIR/boot ;;
+"set power") if [ "$4" = 1 ]; then up || start; else stop; fi ;;
+"set reset") stop; start ;;
+esac
+exit 0
+"#;
+
+const LAN: &str = r#"name "dut"
+set_working_mc 0x20
+startlan 1
+  addr 127.0.0.1 9623
+  priv_limit admin
+  allowed_auths_admin none md2 md5 straight
+  allowed_auths_operator none md2 md5 straight
+  allowed_auths_user none md2 md5 straight
+  allowed_auths_callback none md2 md5 straight
+  guid 0123456789abcdef0123456789abcdef
+endlan
+chassis_control "DIR/chassis 0x20"
+sol "tcp:127.0.0.1:9703" 115200
+user 2 true "admin" "secret" admin 10 none md2 md5 straight
+"#;
+
+/// A controller with its machine, which is off. Both end with it.
+struct Controlled {
+    directory: PathBuf,
+    simulator: Child,
+}
+
+impl Controlled {
+    fn start(bench: &Bench) -> Controlled {
+        let directory = bench.root().join("bmc");
+        fs::create_dir_all(directory.join("state")).unwrap();
+        let path = directory.to_str().unwrap();
+        let file = |name: &str, content: &str| {
+            fs::write(directory.join(name), content.replace("DIR", path)).unwrap();
+        };
+        file("chassis", CHASSIS);
+        file("lan.conf", LAN);
+        file("dut.emu", &emulation());
+        tool(&["chmod", "755", &format!("{path}/chassis")]);
+        tool(&["truncate", "--size=1M", &format!("{path}/disk")]);
+        let log = fs::File::create(directory.join("simulator.log")).unwrap();
+        let simulator = Command::new("ipmi_sim")
+            .args(["-n", "-c", &format!("{path}/lan.conf")])
+            .args([
+                "-f",
+                &format!("{path}/dut.emu"),
+                "-s",
+                &format!("{path}/state"),
+            ])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Controlled {
+            directory,
+            simulator,
+        }
+    }
+}
+
+impl Drop for Controlled {
+    fn drop(&mut self) {
+        if let Ok(pid) = fs::read_to_string(self.directory.join("pid")) {
+            // Gone, if it was switched off.
+            Command::new("kill")
+                .args(["-KILL", pid.trim()])
+                .status()
+                .ok();
+        }
+        self.simulator.kill().ok();
+        self.simulator.wait().ok();
+    }
+}
+
+/// A controller with two sensors.
+fn emulation() -> String {
+    let mut text = String::from(
+        "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\n",
+    );
+    for (number, kind, unit, value, name) in [(1, 1, 1, 61, "CPU Temp"), (2, 0x0b, 6, 187, "Power")]
+    {
+        // First, since it enables the sensor.
+        text += &format!("main_sdr_add 0x20 {}\n", record(number, kind, unit, name));
+        text += &format!("sensor_add 0x20 0 {number} {kind} 1\n");
+        text += &format!("sensor_set_value 0x20 0 {number} {value} 0\n");
+    }
+    text + "mc_enable 0x20\n"
+}
+
+/// A full sensor record (IPMI 2.0, 43.1) of a linear sensor with factor 1.
+fn record(number: u8, kind: u8, unit: u8, name: &str) -> String {
+    let mut body = vec![0x20, 0, number, 3, 1, 0x67, 0x88, kind, 1];
+    body.extend([0, 0, 0, 0, 0, 0, 0, unit, 0, 0, 1]);
+    body.extend([0; 9]);
+    body.push(0xff);
+    body.extend([0; 12]);
+    body.push(0xc0 | u8::try_from(name.len()).unwrap());
+    body.extend(name.bytes());
+    let header = [0, 0, 0x51, 1, u8::try_from(body.len()).unwrap()];
+    let bytes = header.iter().chain(&body);
+    bytes.map(|byte| format!("{byte:#x} ")).collect()
+}
+
+fn hosts(bench: &Bench) -> String {
+    let bmc = |port: u16, user: &str, more: &str| {
+        format!(
+            "{{type: ipmi, address: 127.0.0.1, port: {port}, user: {user}, password: {{env: BMC_PASSWORD}}, {more}}}"
+        )
+    };
+    let text = format!(
+        "hosts:\n  dut: {{bmc: {}}}\n  dead: {{bmc: {}}}\n  stranger: {{bmc: {}}}\n  strong: {{bmc: {}}}\n  \
+         here: {{ssh: n1, bmc: {}}}\n  silent: {{ssh: n9, bmc: {}}}\n",
+        bmc(PORT, "admin", "cipher: 3"),
+        bmc(9999, "admin", "cipher: 3"),
+        bmc(PORT, "nobody", "cipher: 3"),
+        bmc(PORT, "admin", "cipher: 17"),
+        bmc(PORT, "admin", "cipher: 3"),
+        bmc(PORT, "admin", "cipher: 3"),
+    );
+    let path = bench.root().join("files/hosts.yaml");
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// `latlab host …` with the controller's password.
+fn host(bench: &Bench, words: &[&str]) -> Said {
+    finish(command(bench, words).env("BMC_PASSWORD", "secret"))
+}
+
+fn command(bench: &Bench, words: &[&str]) -> Command {
+    bench.command(&[&["host"], words].concat())
+}
+
+fn is_recorded(path: &Path, text: &str) -> bool {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).contains(text)
+}
+
+#[test]
+fn ipmi_switches_a_machine_and_records_its_console() {
+    enter("ipmi_switches_a_machine_and_records_its_console", |bench| {
+        // A network with an ssh host of this machine.
+        let mut cluster = Cluster::new(bench, 1);
+        cluster.start_ssh(bench);
+        hosts(bench);
+        let controlled = Controlled::start(bench);
+        until("the controller answers", || {
+            host(bench, &["dut", "power"]).code == 0
+        });
+        refusals(bench);
+
+        let log = bench.root().join("console.log");
+        let record = ["dut", "console", "--record", log.to_str().unwrap()];
+        let mut recording = command(bench, &record);
+        recording
+            .env("BMC_PASSWORD", "secret")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let recording = recording.spawn().unwrap();
+        let is_off = |said: Said| assert_eq!(said.good().out, "dut: off\n");
+        is_off(host(bench, &["dut", "power", "off"]));
+        let said = host(bench, &["dut", "power", "on"]).good();
+        assert_eq!(said.out, "dut: on\n");
+        until("the console has the firmware's first words", || {
+            is_recorded(&log, "SeaBIOS (version")
+        });
+        until("it boots from its disk", || {
+            is_recorded(&log, "Booting from Hard Disk")
+        });
+        assert!(!is_recorded(&log, "Booting from ROM"));
+        let second = bench.root().join("second.log");
+        let busy = ["dut", "console", "--record", second.to_str().unwrap()];
+        host(bench, &busy).ended_badly(2, "is in use by another session", "--take");
+        assert!(!second.exists(), "nothing was recorded");
+
+        host(bench, &["dut", "boot-device", "pxe"]).good();
+        let said = host(bench, &["dut", "power", "cycle", "--format", "json"]).good();
+        let said: Value = serde_json::from_str(&said.out).unwrap();
+        assert_eq!(said, serde_json::json!({"host": "dut", "power": "on"}));
+        until("it boots from the network", || {
+            is_recorded(&log, "Booting from ROM")
+        });
+        host(bench, &["dut", "power", "soft", "--wait", "1"]).refused(
+            2,
+            "still on 1 s after it was told to shut down",
+            "`power off` does not ask",
+        );
+        signal(recording.id(), "INT");
+        let said = finished(recording).good();
+        let bytes = fs::metadata(&log).unwrap().len();
+        assert!(said.out.contains(&format!("{bytes} bytes")), "{said:#?}");
+        assert!(!is_recorded(&log, "SOL Session"), "the tool's own words");
+        host(bench, &record).refused(2, "File exists", "never overwritten");
+        is_off(host(bench, &["dut", "power", "off"]));
+        drop(controlled);
+    });
+}
+
+/// Refusals while the machine is off, and its sensors.
+fn refusals(bench: &Bench) {
+    let said = host(bench, &["dut", "sensors", "--format", "csv"]).good();
+    assert_eq!(
+        said.out,
+        "SENSOR,VALUE,UNIT,STATE\nCPU Temp,61,degrees C,ok\nPower,187,Watts,ok\n"
+    );
+    let dead = host(bench, &["dead", "power"]);
+    dead.refused(2, "does not answer at 127.0.0.1", "management network");
+    host(bench, &["stranger", "power"]).refused(2, "knows no user `nobody`", "check `user`");
+    host(bench, &["strong", "power"]).refused(2, "does not have the cipher suite", "often 17 or 3");
+    host(bench, &["other", "power"]).refused(2, "has no host `other`", "dut, dead");
+    finish(command(bench, &["dut", "power"]).env("BMC_PASSWORD", "wrong")).refused(
+        2,
+        "refuses the password of `admin`",
+        "check `password`",
+    );
+    finish(&mut command(bench, &["dut", "power"])).refused(2, "BMC_PASSWORD is not set", "`file:`");
+    for change in ["off", "soft", "cycle", "reset"] {
+        let said = host(bench, &["here", "power", change]);
+        said.refused(2, "is the machine on which latlab runs", "another machine");
+    }
+    // A host that ssh does not reach is another one, or off.
+    host(bench, &["silent", "power", "off"]).good();
+}

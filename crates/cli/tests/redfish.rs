@@ -1,0 +1,126 @@
+//! A machine that is switched over Redfish: OpenStack's emulator (sushy-tools) with a system that only counts as one.
+//!
+//! Runs where `LATLAB_TEST_PYTHON` names a Python with the emulator; `scripts/run-tests python` sets it.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common::{Bench, Said, enter, tool, until};
+
+const SYSTEM: &str = "26a5f1c4-0e2b-4b67-a0dd-2f2b8a9dc8f1";
+
+struct Emulator(Child);
+
+impl Emulator {
+    fn start(bench: &Bench, python: &Path) -> Emulator {
+        let root = bench.root().display().to_string();
+        tool(&[
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-keyout",
+            &format!("{root}/key.pem"),
+            "-out",
+            &format!("{root}/cert.pem"),
+        ]);
+        let hash =
+            "import bcrypt; print('admin:' + bcrypt.hashpw(b'secret', bcrypt.gensalt(4)).decode())";
+        let users = tool(&[python.to_str().unwrap(), "-c", hash]);
+        fs::write(format!("{root}/users"), users).unwrap();
+        let configuration = format!(
+            "SUSHY_EMULATOR_LISTEN_IP = '127.0.0.1'\nSUSHY_EMULATOR_LISTEN_PORT = 8443\n\
+             SUSHY_EMULATOR_AUTH_FILE = '{root}/users'\n\
+             SUSHY_EMULATOR_SSL_CERT = '{root}/cert.pem'\nSUSHY_EMULATOR_SSL_KEY = '{root}/key.pem'\n\
+             SUSHY_EMULATOR_STATE_DIR = '{root}'\n\
+             SUSHY_EMULATOR_FAKE_SYSTEMS = [{{'uuid': '{SYSTEM}', 'name': 'dut', 'power_state': 'Off', \
+             'external_notifier': False, 'nics': []}}]\n"
+        );
+        let path = format!("{root}/emulator.conf");
+        fs::write(&path, configuration).unwrap();
+        let log = fs::File::create(format!("{root}/emulator.log")).unwrap();
+        let emulator = Command::new(python.with_file_name("sushy-emulator"))
+            .args(["--fake", "--config", &path])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        Emulator(emulator.unwrap())
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn host(bench: &Bench, words: &[&str]) -> Said {
+    bench.latlab(&[&["host"], words].concat())
+}
+
+#[test]
+fn redfish_switches_a_machine() {
+    let Some(python) = std::env::var_os("LATLAB_TEST_PYTHON") else {
+        eprintln!("LATLAB_TEST_PYTHON is not set: Redfish is not tested");
+        return;
+    };
+    enter("redfish_switches_a_machine", |bench| {
+        tool(&["ip", "link", "set", "lo", "up"]);
+        bench.take_as_given();
+        let _emulator = Emulator::start(bench, Path::new(&python));
+        let root = bench.root().display().to_string();
+        let bmc = |address: &str, more: &str| {
+            format!(
+                "{{bmc: {{type: redfish, address: \"{address}\", user: admin, password: {{file: {root}/password}}{more}}}}}"
+            )
+        };
+        let trusted = format!(", authority: {root}/cert.pem");
+        let text = format!(
+            "hosts:\n  dut: {}\n  other: {}\n  untrusted: {}\n  plain: {}\n  dead: {}\n",
+            bmc("localhost:8443", &trusted),
+            bmc("localhost:8443", &format!("{trusted}, system: none-such")),
+            bmc("localhost:8443", ""),
+            bmc("http://192.0.2.1", ""),
+            bmc("127.0.0.1:9", ""),
+        );
+        fs::write(bench.root().join("files/hosts.yaml"), text).unwrap();
+        fs::write(format!("{root}/password"), "secret\n").unwrap();
+        until("the emulator answers", || {
+            host(bench, &["dut", "power"]).code == 0
+        });
+
+        let power = |words: &[&str]| host(bench, &[&["dut", "power"], words].concat()).good().out;
+        assert_eq!(power(&[]), "dut: off\n");
+        assert_eq!(power(&["on", "--wait", "60"]), "dut: on\n");
+        host(bench, &["dut", "boot-device", "pxe"]).good();
+        let sensors = host(bench, &["dut", "sensors"]).good().out;
+        assert!(
+            sensors.contains("CPU Temp") && sensors.contains("degrees C"),
+            "{sensors}"
+        );
+        assert_eq!(power(&["off", "--wait", "60"]), "dut: off\n");
+
+        host(bench, &["dut", "console"]).refused(2, "no console over Redfish", "type: ipmi");
+        host(bench, &["other", "power"]).refused(2, "not found", "page or log");
+        host(bench, &["untrusted", "power"]).refused(2, "is not trusted", "authority");
+        host(bench, &["plain", "power"]).refused(2, "no address of a Redfish", "without TLS");
+        host(bench, &["dead", "power"]).refused(2, "does not answer", "check `address`");
+        fs::write(format!("{root}/password"), "wrong\n").unwrap();
+        host(bench, &["dut", "power"]).refused(2, "refuses the password", "check `password`");
+    });
+}
