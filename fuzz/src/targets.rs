@@ -16,7 +16,7 @@ use latlab_model::plan::{Part, Plan, Room, plan, plan_run, settle, spread};
 use latlab_model::profile::Profile;
 use latlab_model::results::{Manifest, Summary, Trial};
 use latlab_model::spec::yaml::Yaml;
-use latlab_model::spec::{DocumentKind, Lab, LabSource, Study};
+use latlab_model::spec::{DocumentKind, Lab, LabSource, ManagedHosts, Study};
 use latlab_model::state::LabState;
 use latlab_model::units::{BitsPerSecond, Bytes, CpuList, Nanos};
 use latlab_overlay::endpoints::PortId;
@@ -194,6 +194,7 @@ pub fn study(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let read = Yaml::parse(&text).and_then(|yaml| {
         DocumentKind::of(&yaml);
+        ManagedHosts::parse(&text).ok();
         Study::read(&yaml)
     });
     let study = match read {

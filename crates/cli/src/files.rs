@@ -108,8 +108,17 @@ impl Source {
 
     /// Whether it is a study rather than a lab. A text that is no YAML is read as a lab, whose reader reports it.
     pub fn is_study(&self) -> bool {
+        self.is(DocumentKind::Study)
+    }
+
+    /// Whether it names machines and their controllers.
+    pub fn is_hosts(&self) -> bool {
+        self.is(DocumentKind::Hosts)
+    }
+
+    fn is(&self, wanted: DocumentKind) -> bool {
         let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
-        kind.is_ok_and(|kind| kind == DocumentKind::Study)
+        kind.is_ok_and(|kind| kind == wanted)
     }
 }
 

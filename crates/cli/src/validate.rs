@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use latlab_model::plan::{PlannedLab, addressed};
-use latlab_model::spec::schema;
+use latlab_model::spec::{ManagedHosts, schema};
 
 use crate::args::{Document, Schema, Validate};
 use crate::failure::{AT_FAULT, Outcome};
@@ -30,6 +30,15 @@ pub fn run(args: &Validate) -> Outcome {
 
 /// Plans a document: its size as text, and the plan.
 fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Unusable> {
+    if source.is_hosts() {
+        let hosts = ManagedHosts::parse(&source.text).map_err(|all| source.mistakes(all))?;
+        let names: Vec<&str> = hosts.hosts.iter().map(|host| host.name.as_str()).collect();
+        let text = match names.as_slice() {
+            [_] => "1 host".to_owned(),
+            names => format!("{} hosts", names.len()),
+        };
+        return Ok((text, serde_json::json!({ "hosts": names })));
+    }
     if source.is_study() {
         let file = files::read_study(source)?;
         // The capabilities of hosts are known there.

@@ -237,6 +237,13 @@ fn ipmi_switches_a_machine_and_records_its_console() {
 
 /// Refusals while the machine is off, and its sensors.
 fn refusals(bench: &Bench) {
+    let said = bench.latlab(&["validate", "hosts.yaml"]).good();
+    assert_eq!(said.out, "hosts.yaml: good (6 hosts)\n");
+    let bad = bench.root().join("files/bad.yaml");
+    fs::write(&bad, "hosts: {dut: {bmc: {type: impi}}}\n").unwrap();
+    let said = bench.latlab(&["validate", "bad.yaml"]);
+    assert_eq!(said.code, 2, "{said:#?}");
+    assert!(said.err.contains("did you mean `ipmi`?"), "{said:#?}");
     let said = host(bench, &["dut", "sensors", "--format", "csv"]).good();
     assert_eq!(
         said.out,

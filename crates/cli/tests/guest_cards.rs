@@ -120,7 +120,7 @@ const CARDS_NOW: &str = "for card in eth0 eth1; do cat /sys/class/net/$card/devi
     ip -o link show up dev $card | wc -l; done; ls /sys/class/net /sys/bus/pci/devices";
 
 fn virtual_functions(bench: &Bench, path: &str) {
-    let machine = Machine::boot(bench, "functions", "standard", Some(path));
+    let machine = Machine::with_one_cpu(bench, "functions", "standard", path);
     machine.sh("modprobe igb; modprobe igbvf; ip link set eth1 up");
     machine.write("functions.yaml", FUNCTIONS);
     let before = machine.sh(CARDS_NOW);

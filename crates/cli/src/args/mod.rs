@@ -72,7 +72,7 @@ pub struct Cli {
 pub enum Verb {
     /// Show what this machine offers, what is missing, its cost and its remedy.
     Doctor(DoctorArgs),
-    /// Check a lab or a study and list every mistake with line, column and hint; change nothing.
+    /// Check a lab, a study or a file of hosts and list every mistake with line, column and hint; change nothing.
     Validate(Validate),
     /// Draw a lab's nodes and links in the terminal, as Mermaid or as SVG.
     Graph(Graph),
@@ -150,7 +150,7 @@ pub enum Verb {
 
 #[derive(Debug, Args)]
 pub struct Validate {
-    /// Files to check: labs, or studies (which have `measurements`).
+    /// Files to check: labs, studies (which have `measurements`), or hosts with their controllers.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Plan for the machine described here (by `latlab doctor --format json`), not this one.

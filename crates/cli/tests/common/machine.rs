@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Bench, Said, finish};
 
-/// A guest with four CPUs, and latlab in it.
+/// A guest, and latlab in it. It has four CPUs unless a test says otherwise.
 pub struct Machine<'b> {
     pub bench: &'b Bench,
     pub lab: String,
@@ -23,13 +23,29 @@ impl<'b> Machine<'b> {
         path: Option<&str>,
         more: &str,
     ) -> Machine<'b> {
+        Machine::with(bench, name, kernel, path, 4, more)
+    }
+
+    /// With one CPU, so that no two threads emulate CPUs at the same time.
+    pub fn with_one_cpu(bench: &'b Bench, name: &str, kernel: &str, path: &str) -> Machine<'b> {
+        Machine::with(bench, name, kernel, Some(path), 1, "")
+    }
+
+    fn with(
+        bench: &'b Bench,
+        name: &str,
+        kernel: &str,
+        path: Option<&str>,
+        cpus: u32,
+        more: &str,
+    ) -> Machine<'b> {
         // The guest has the host's root, but not the directories that tests are built in, nor latlab's own.
         let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
         let cache = std::env::var("LATLAB_CACHE_DIR").unwrap_or("/var/cache/latlab".into());
         // Another QEMU in the path gives the guest memory of its own making.
         let start = path.map_or("clone", |_| "boot");
         let lab = format!(
-            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, start: {start}, cpus: 4, \
+            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, start: {start}, cpus: {cpus}, \
              memory: 1GiB, binds: [\"{}:/run/tools:ro\", \"{cache}:/run/cache:ro\"]}}\n{more}",
             here.display()
         );
