@@ -5,7 +5,9 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Bench, enter};
+use common::{Bench, enter, tool};
+use latlab_model::results::Part;
+use latlab_samples::RunDir;
 use serde_json::Value;
 
 const STUDY: &str = "name: parted\nreplicates: 2\nlab:\n  name: NAME\n  topology:\n    \
@@ -89,6 +91,63 @@ fn merged_parts_are_the_whole_run() {
         let said = bench.latlab(&["run", &study, "--part", "3/2"]);
         assert!(said.err.contains("for example 2/4"), "{said:#?}");
     });
+}
+
+/// A copy of a whole run as the directory of one of its parts.
+fn divided(bench: &Bench, whole: &Path, number: u32, of: u32) -> PathBuf {
+    let copy = bench.root().join(format!("divided-{number}"));
+    let (from, to) = (whole.to_str().unwrap(), copy.to_str().unwrap());
+    tool(&["cp", "-a", from, to]);
+    // Made of the trials; a part has none.
+    for file in ["summary.json", "report.html"] {
+        fs::remove_file(copy.join(file)).unwrap();
+    }
+    let dir = RunDir::open(&copy).unwrap();
+    let mut manifest = dir.read_manifest().unwrap();
+    let size = u32::try_from(manifest.order.len()).unwrap() / of;
+    let part = Part {
+        number,
+        of,
+        machine: "here".into(),
+        first: (number - 1) * size + 1,
+        last: number * size,
+    };
+    for planned in &manifest.order {
+        if !part.has(planned.trial) {
+            fs::remove_dir_all(dir.trial_dir(planned.trial)).unwrap();
+        }
+    }
+    manifest.part = Some(part);
+    manifest.checksums = dir.checksums().unwrap();
+    dir.write_manifest(&manifest).unwrap();
+    copy
+}
+
+#[test]
+fn the_summary_of_merged_parts_is_that_of_the_same_trials_in_one_run() {
+    enter(
+        "the_summary_of_merged_parts_is_that_of_the_same_trials_in_one_run",
+        |bench| {
+            let study = bench.file("parted", STUDY);
+            let runs = bench.root().join("whole");
+            let words = ["run", &study, "--runs", runs.to_str().unwrap()];
+            bench.latlab(&words).good();
+            let whole = runs_below(&runs).pop().unwrap();
+            let parts = [2, 1].map(|number| divided(bench, &whole, number, 2));
+            let [second, first] = parts.each_ref().map(|path| path.to_str().unwrap());
+            let runs = bench.root().join("merged");
+            let words = ["merge", second, first, "--runs", runs.to_str().unwrap()];
+            bench.latlab(&words).good();
+            let merged = runs_below(&runs).pop().unwrap();
+            let mut summaries = [&whole, &merged].map(|run| read(&run.join("summary.json")));
+            for summary in &mut summaries {
+                assert_ne!(summary["id"].take(), Value::Null);
+            }
+            let [whole, merged] = summaries;
+            assert_eq!(whole["cells"].as_array().unwrap().len(), 2);
+            assert_eq!(merged, whole);
+        },
+    );
 }
 
 /// With `--fail-if`, limits decide about the exit code: each ratio of a run to itself is 1.
