@@ -995,6 +995,17 @@ fn the_distributions_kernel_does_the_same() {
              filters_of_others_stay_beside_the_daemon_and_after_it"
         }
     };
+    // Every test starts both programs, and a file of the share is read through the channel each time.
+    let copy = format!(
+        "mkdir -p /tmp/debug/deps; cp {} /tmp/debug/deps; cp {}/latlab-overlay /tmp/debug; mount --bind /tmp/debug {}",
+        test.display(),
+        target.display(),
+        target.display(),
+    );
+    let copied = channel
+        .run(guests::shell(&copy), b"", guests::COMMAND)
+        .unwrap();
+    assert_eq!(copied.status, ExitStatus::Code(0), "{copied:?}");
     let mut cables = vec!["veth"];
     // No module: built in from Linux 6.7 on, where it was asked for.
     let known = guests::shell("grep -q ' netkit_xmit$' /proc/kallsyms");
@@ -1005,7 +1016,7 @@ fn the_distributions_kernel_does_the_same() {
     for cable in cables {
         let line = format!(
             "for module in veth vxlan bridge tun sch_ingress cls_bpf; do modprobe $module || exit; done; \
-             cd /tmp; LATLAB_TEST_CABLE={cable} {} --test-threads=1 {tests} 2>&1",
+             cd /tmp; LATLAB_TEST_CABLE={cable} {} --test-threads=2 {tests} 2>&1",
             test.display()
         );
         let finished = channel
