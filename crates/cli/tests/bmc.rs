@@ -4,11 +4,12 @@ mod cluster;
 mod common;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use cluster::Cluster;
-use common::{Bench, Said, enter, finish, finished, signal, tool, until};
+use common::{Bench, Said, enter, finish, finished, tool, until};
 use serde_json::Value;
 
 const PORT: u16 = 9623;
@@ -193,6 +194,7 @@ fn ipmi_switches_a_machine_and_records_its_console() {
         let mut recording = command(bench, &record);
         recording
             .env("BMC_PASSWORD", "secret")
+            .process_group(0)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let recording = recording.spawn().unwrap();
@@ -224,11 +226,16 @@ fn ipmi_switches_a_machine_and_records_its_console() {
             "still on 1 s after it was told to shut down",
             "`power off` does not ask",
         );
-        signal(recording.id(), "INT");
+        // As a terminal does, to all processes of the command.
+        tool(&["kill", "-INT", "--", &format!("-{}", recording.id())]);
         let said = finished(recording).good();
         let bytes = fs::metadata(&log).unwrap().len();
         assert!(said.out.contains(&format!("{bytes} bytes")), "{said:#?}");
         assert!(!is_recorded(&log, "SOL Session"), "the tool's own words");
+        let again = ["dut", "console", "--seconds", "1", "--record"];
+        let third = bench.root().join("third.log");
+        let said = host(bench, &[&again[..], &[third.to_str().unwrap()]].concat());
+        said.good();
         host(bench, &record).refused(2, "File exists", "never overwritten");
         is_off(host(bench, &["dut", "power", "off"]));
         drop(controlled);
