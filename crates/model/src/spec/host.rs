@@ -38,17 +38,10 @@ pub(super) fn read(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Host> {
             errors.add(name.at, message, "give it another name");
         }
         let mut o = Object::new(yaml, format!("host `{}`", shown(&name)), errors);
-        let ssh = o.get::<String>("ssh", errors);
+        let ssh = read_ssh(&mut o, errors);
         let latlab = o.get("latlab", errors);
         let address = o.require("address", errors).is_some();
         let address = address.then(|| o.get("address", errors)).flatten();
-        if let Some(ssh) = ssh
-            .as_ref()
-            .filter(|ssh| ssh.starts_with('-') || ssh.is_empty())
-        {
-            let message = format!("`{}` is no destination of ssh", shown(ssh));
-            errors.add(ssh.at, message, "for example `root@left.example`");
-        }
         o.finish(errors);
         if let Some(address) = address {
             hosts.push(Host {
@@ -61,6 +54,16 @@ pub(super) fn read(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Host> {
     }
     check_hosts(&hosts, errors);
     hosts
+}
+
+/// `ssh:` a destination of ssh(1), which must not look like an option.
+pub(super) fn read_ssh(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<String>> {
+    let ssh = o.get::<String>("ssh", errors)?;
+    if ssh.starts_with('-') || ssh.is_empty() {
+        let message = format!("`{}` is no destination of ssh", shown(&ssh));
+        errors.add(ssh.at, message, "for example `root@left.example`");
+    }
+    Some(ssh)
 }
 
 fn check_hosts(hosts: &[Host], errors: &mut Diagnostics) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::host::read_ssh;
 use super::name::check_name;
 use super::reader::Object;
 use super::yaml::Yaml;
@@ -90,14 +91,7 @@ fn read_hosts(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<ManagedHost> {
         let name = Spanned::new(name.value.to_string(), name.at);
         check_name("host", &name, errors);
         let mut o = Object::new(yaml, format!("host `{}`", shown(&name)), errors);
-        let ssh = o.get::<String>("ssh", errors);
-        if let Some(ssh) = ssh
-            .as_ref()
-            .filter(|ssh| ssh.starts_with('-') || ssh.is_empty())
-        {
-            let message = format!("`{}` is no destination of ssh", shown(ssh));
-            errors.add(ssh.at, message, "for example `root@left.example`");
-        }
+        let ssh = read_ssh(&mut o, errors);
         let bmc = o.require("bmc", errors);
         o.finish(errors);
         let bmc = bmc.and_then(|yaml| read_bmc(yaml, &name, errors))?;
