@@ -48,6 +48,7 @@ mod shell;
 mod signals;
 mod snapshot;
 mod ssh;
+mod streams;
 mod studies;
 mod table;
 mod terminal;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         Verb::Tune(a) => tune::run(a),
         Verb::Noise(a) => noise::run(a),
         Verb::Overlay(a) => overlay::run(a),
+        Verb::Streams(a) => streams::run(a),
         Verb::Fabric(a) => fabric::run(a),
         Verb::Host(a) => bmc::run(a),
         Verb::Forward(a) => forward::run(a),

@@ -126,6 +126,11 @@ impl Dirs {
         self.run(lab).join("covers")
     }
 
+    /// The supervisor of its streams.
+    pub fn streams(&self, lab: &str) -> PathBuf {
+        self.run(lab).join("streams")
+    }
+
     /// Where it is noted which cgroups are whole.
     pub fn groups(&self, lab: &str) -> PathBuf {
         self.run(lab).join("groups")

@@ -11,6 +11,7 @@ pub mod links;
 pub mod nodes;
 pub mod packages;
 pub mod programs;
+pub mod streams;
 mod sync;
 pub mod sys;
 pub mod tuning;

@@ -9,7 +9,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use latlab_model::kinds::{DiskAio, DiskCache, DiskDevice, DiskFormat, StorageType};
+use latlab_model::kinds::{DiskAio, DiskCache, DiskDevice, DiskFormat, StorageType, Streams};
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
     Acceleration, Access, Better, Cable, Carrier, Device, Devices, Engine, Lab, LinkKind,
@@ -259,6 +259,12 @@ fn the_words_are_those_of_the_readers() {
     ] {
         assert_eq!(schema["enum"], json!(words));
     }
+    // Two of these words are YAML's own.
+    let streams = link["streams"]["enum"].as_array().unwrap().iter();
+    let streams: Vec<String> = streams
+        .map(|word| word.to_string().replace('"', ""))
+        .collect();
+    assert_eq!(streams, Streams::WORDS);
 }
 
 #[test]

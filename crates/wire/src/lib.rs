@@ -12,6 +12,7 @@ pub mod overlay;
 pub mod probe;
 pub mod samples;
 pub mod scratch;
+pub mod streams;
 pub mod terminal;
 pub mod trace;
 pub mod workload;

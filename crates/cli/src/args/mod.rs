@@ -13,6 +13,7 @@ mod part;
 mod parts;
 mod serve;
 mod snapshot;
+mod streams;
 mod study;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +43,7 @@ pub use parts::Merge;
 use parts::part_number;
 pub use serve::Serve;
 pub use snapshot::{Restore, Snapshot};
+pub use streams::{Streams, Switch};
 pub use study::StudyOptions;
 
 const ENVIRONMENT: &str = "\
@@ -51,6 +53,7 @@ Environment:
   LATLAB_PROFILE_DIR   where `tune` looks for profiles by name [/etc/latlab/profiles]
   LATLAB_AGENT         path of latlab-agent, if it is not beside latlab
   LATLAB_OVERLAY       path of latlab-overlay, if it is not beside latlab
+  LATLAB_STREAMS       path of latlab-streams, if it is not beside latlab
   LATLAB_BOOT_TIMEOUT  seconds a guest may take to boot [120]
   LATLAB_RUNS          where `run` creates its directories [runs]";
 
@@ -126,6 +129,8 @@ pub enum Verb {
     Noise(Noise),
     /// Query or reconfigure an overlay daemon: its networks, interfaces, links and routes.
     Overlay(Overlay),
+    /// Show how many TCP connections of a lab are streams, and why others are not; switch streams on or off.
+    Streams(Streams),
     /// Join overlay daemons of many hosts by etcd: networks, links, and where each address is.
     #[command(subcommand)]
     Fabric(Fabric),

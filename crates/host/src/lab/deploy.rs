@@ -33,6 +33,7 @@ use crate::journal::{self, Claim, Journal, Undo};
 use crate::links::{self, Network, NicBackend};
 use crate::nodes::vm::channels::Channels;
 use crate::nodes::{self, Start, session};
+use crate::streams;
 use crate::sync;
 use crate::sys::file::Lock;
 use crate::sys::mount;
@@ -191,6 +192,11 @@ impl Lab {
                 .entry(end.node)
                 .or_default()
                 .insert(end.interface, end.backend);
+        }
+        if streams::has_streams(&self.state.plan) {
+            let directory = self.dirs.streams(&self.state.lab);
+            let namespaces = self.dirs.namespaces(&self.state.lab);
+            streams::start(&self.state.plan, &self.state.id, &directory, &namespaces)?;
         }
         interrupt::check(options.stop, &self.state.lab)?;
         self.make_storage()?;

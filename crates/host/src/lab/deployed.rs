@@ -22,6 +22,7 @@ use crate::nodes::session::{self, Command, Detached, Session};
 use crate::nodes::vm::channels::Channels;
 use crate::nodes::vm::clock::ClockOffset;
 use crate::nodes::{Node, driver_of};
+use crate::streams;
 use crate::sync;
 use crate::sys::file::Lock;
 use crate::sys::netns::NetNs;
@@ -211,8 +212,28 @@ impl Lab {
             cache: self.dirs.cache(),
             process: self.process(index),
             cgroup: None,
+            streams: streams::joins(self.plan(), index).then(|| self.dirs.streams(&self.state.lab)),
             channels: &self.channels,
         })
+    }
+
+    /// Asks the supervisor of its streams. Fails when no link of it has streams, or the supervisor has ended.
+    pub fn streams(&self) -> Result<streams::Client, Error> {
+        if !streams::has_streams(self.plan()) {
+            return Err(Error::NoStreams(self.state.lab.clone()));
+        }
+        Ok(streams::Client::connect(
+            &self.dirs.streams(&self.state.lab),
+        )?)
+    }
+
+    /// A filter goes with a process, and its listener cannot be saved with it.
+    pub(super) fn check_no_streams(&self, node: &str) -> Result<(), Error> {
+        let (index, _) = self.node(node)?;
+        match streams::joins(self.plan(), index) {
+            true => Err(Error::HasStreams(node.to_owned())),
+            false => Ok(()),
+        }
     }
 
     /// Keeps others from unmaking the lab, unless it is being made or unmade by us.

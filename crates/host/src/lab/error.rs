@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
 use crate::nodes::vm::{self, BOOT_VARIABLE};
-use crate::{borrowed, cgroup, images, journal, links, sys};
+use crate::{borrowed, cgroup, images, journal, links, streams, sys};
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +78,12 @@ pub enum Error {
         reason: String,
         hint: String,
     },
+    #[error(transparent)]
+    Streams(#[from] streams::Error),
+    #[error("no link of lab `{0}` has streams")]
+    NoStreams(String),
+    #[error("node `{0}` can be neither saved nor moved: a link of it has streams")]
+    HasStreams(String),
     #[error("latlab-agent is not at {}", .0.display())]
     NoAgent(PathBuf),
     #[error(transparent)]
@@ -155,6 +161,9 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Error::Journal(journal) => journal_hint(journal),
+            Error::Streams(streams) => streams.hint(),
+            Error::NoStreams(_) => "`streams: true` on a link of type overlay".into(),
+            Error::HasStreams(_) => "remove `streams` from its links, deploy it anew".into(),
             Error::NoLab(_) => "`latlab inspect` lists the deployed labs".into(),
             Error::NoNode { nodes, .. } => format!("its nodes: {}", nodes.join(", ")),
             Error::Lost {

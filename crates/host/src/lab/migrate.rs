@@ -46,6 +46,7 @@ impl Lab {
         let (host, _) = self.node(to)?;
         let _alone = self.claim_alone()?;
         self.check_nothing_begun(node)?;
+        self.check_no_streams(node)?;
         self.check_not_paused(node)?;
         let failed = |reason: String| self.unusable(node, session::Error::Other(reason));
         let unmovable = || {

@@ -44,6 +44,7 @@ impl Lab {
         let (_, plan) = self.node(node)?;
         let _alone = self.claim_alone()?;
         self.check_nothing_begun(node)?;
+        self.check_no_streams(node)?;
         space::check_unstored(plan)?;
         if !plan.kind().is_guest() {
             self.check_not_paused(node)?;

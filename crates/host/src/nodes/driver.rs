@@ -1,5 +1,6 @@
 //! A node as a lab sees it, the same for every kind.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::borrowed::Tool;
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::{Covers, RootView};
 use crate::links::NicBackend;
+use crate::streams;
 use crate::sys::netns::NetNs;
 use crate::sys::process::ProcessId;
 
@@ -254,6 +256,8 @@ pub(crate) struct Node<'a> {
     pub process: Option<ProcessId>,
     /// Its cgroup, where there is one.
     pub cgroup: Option<NodeCgroup>,
+    /// The directory of the supervisor of its connections, where its programs are under a filter for that.
+    pub streams: Option<PathBuf>,
     /// Channels into the lab's guests.
     pub channels: &'a Channels,
 }
@@ -275,6 +279,15 @@ impl Node<'_> {
     /// Where the mounts of its storage are pinned, for a node without a process.
     pub fn mounts(&self) -> PathBuf {
         self.netns.with_extension("mnt")
+    }
+
+    /// Announces a process of the node to the supervisor of its connections. The socket is for the process itself.
+    pub fn stream_session(&self) -> Result<Option<OwnedFd>, Error> {
+        let Some(directory) = &self.streams else {
+            return Ok(None);
+        };
+        streams::open_session(directory, &self.plan.name)
+            .map_err(|error| Error::Other(error.to_string()))
     }
 
     /// The text of its hosts file.

@@ -23,6 +23,7 @@ pub mod mounts_of;
 pub mod named;
 pub mod net_settings;
 pub mod netns;
+pub mod notify;
 pub mod proc;
 pub mod process;
 pub mod random;

@@ -98,6 +98,17 @@ impl Status {
     }
 }
 
+/// A process's number in its own process namespace.
+pub fn innermost_pid(pid: u32) -> Result<u32, Error> {
+    let status = Status::of(pid)?;
+    let numbers = status.field("NSpid").split_whitespace();
+    // A kernel without namespaces of processes tells none.
+    Ok(numbers
+        .last()
+        .and_then(|last| last.parse().ok())
+        .unwrap_or(pid))
+}
+
 /// Undoes the kernel's octal escapes (`\040` is a space).
 fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());

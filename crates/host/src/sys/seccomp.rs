@@ -25,18 +25,18 @@ use super::calls::{ALLOWED, GRANTED, NEWEST};
 pub struct Filter(Vec<sock_filter>);
 
 /// Offsets in `struct seccomp_data`; of arguments the lower half, on little-endian machines.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const ARGUMENTS: u32 = 16;
+pub(super) const NUMBER: u32 = 0;
+pub(super) const ARCHITECTURE: u32 = 4;
+pub(super) const ARGUMENTS: u32 = 16;
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// `linux/audit.h`.
 #[cfg(target_arch = "x86_64")]
-const NATIVE: u32 = 0xc000_003e;
+pub(super) const NATIVE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
-const NATIVE: u32 = 0xc000_00b7;
+pub(super) const NATIVE: u32 = 0xc000_00b7;
 
-const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+pub(super) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const UNKNOWN: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
@@ -60,7 +60,7 @@ const PERSONALITIES: [u32; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 
-fn statement(code: u32, k: u32) -> sock_filter {
+pub(super) fn statement(code: u32, k: u32) -> sock_filter {
     sock_filter {
         code: code as u16,
         jt: 0,
@@ -69,16 +69,16 @@ fn statement(code: u32, k: u32) -> sock_filter {
     }
 }
 
-fn load(offset: u32) -> sock_filter {
+pub(super) fn load(offset: u32) -> sock_filter {
     statement(BPF_LD | BPF_W | BPF_ABS, offset)
 }
 
-fn answer(action: u32) -> sock_filter {
+pub(super) fn answer(action: u32) -> sock_filter {
     statement(BPF_RET | BPF_K, action)
 }
 
 /// Goes on with the next instruction if the test holds, else skips `otherwise` of them.
-fn unless(test: u32, k: u32, otherwise: usize) -> sock_filter {
+pub(super) fn unless(test: u32, k: u32, otherwise: usize) -> sock_filter {
     sock_filter {
         jf: u8::try_from(otherwise).expect("short jumps only"),
         ..statement(BPF_JMP | test | BPF_K, k)
@@ -86,7 +86,7 @@ fn unless(test: u32, k: u32, otherwise: usize) -> sock_filter {
 }
 
 /// The instructions for `call`: those of `body`, which end with an answer.
-fn rule(program: &mut Vec<sock_filter>, call: i64, body: &[sock_filter]) {
+pub(super) fn rule(program: &mut Vec<sock_filter>, call: i64, body: &[sock_filter]) {
     program.push(unless(BPF_JEQ, call as u32, body.len()));
     program.extend_from_slice(body);
 }

@@ -300,6 +300,10 @@ impl<'a> Spawn<'a> {
             floor: report_at + 1,
             moves,
             report: report.as_raw_fd(),
+            listener: self
+                .confinement
+                .held
+                .map_or(-1, |(_, socket)| socket.as_raw_fd()),
             report_at,
             file,
             launches: matches!(self.executable, Executable::Launcher(_)),

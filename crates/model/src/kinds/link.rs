@@ -126,6 +126,37 @@ pub struct TunnelKeys {
     pub public: BTreeMap<String, String>,
 }
 
+/// The sockets without a network that TCP connections over an `overlay` take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// None: connections take the network.
+    #[default]
+    Off,
+    /// Those of AF_UNIX where the kernel can keep descriptors from passing through them (Linux 6.16), else TCP's.
+    Auto,
+    /// A pair of AF_UNIX stream sockets.
+    Unix,
+    /// A TCP connection over a loopback.
+    Tcp,
+}
+
+impl Streams {
+    pub fn is_off(&self) -> bool {
+        *self == Streams::Off
+    }
+
+    /// A link's property as it is shown.
+    pub fn fact(self) -> &'static str {
+        match self {
+            Streams::Off => "no streams",
+            Streams::Auto => "streams",
+            Streams::Unix => "streams unix",
+            Streams::Tcp => "streams tcp",
+        }
+    }
+}
+
 /// The cable that joins a process or container to an `overlay`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

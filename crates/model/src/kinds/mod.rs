@@ -11,7 +11,7 @@ mod vm_net;
 pub use container::{CAPABILITIES, CgroupNeed, Devices, Pids, Runtime, Seccomp, Security};
 pub(crate) use link::VXLAN_OVERHEAD;
 pub use link::{
-    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, TunnelKeys,
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams, TunnelKeys,
 };
 pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,

@@ -4,7 +4,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::{
-    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, VXLAN_OVERHEAD,
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Streams, VXLAN_OVERHEAD,
 };
 use crate::spec::Link;
 
@@ -90,6 +90,9 @@ pub struct OverlayPlan {
     /// The cable that joins processes and containers to it.
     #[serde(default)]
     pub cable: Cable,
+    /// The sockets without a network that TCP connections between its ends take.
+    #[serde(default, skip_serializing_if = "Streams::is_off")]
+    pub streams: Streams,
     pub underlay_mtu: u32,
     /// Underlay address of each endpoint's host; none when all are on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -166,6 +169,7 @@ impl Medium {
                     carrier,
                     chosen: link.carrier.is_none().then(|| CHOSEN.to_owned()),
                     cable: link.cable(),
+                    streams: link.streams(),
                     underlay_mtu: mtu + carrier.overhead(),
                     underlay: match (carrier, &link.tunnel) {
                         (Carrier::Local, _) | (_, Some(_)) => Vec::new(),
@@ -200,6 +204,8 @@ impl LinkPlan {
         let mut facts = vec![format!("mtu {}", self.mtu)];
         if let Medium::Overlay(overlay) = &self.medium {
             facts.push(format!("carrier {}", overlay.carrier.word()));
+            let streams = (!overlay.streams.is_off()).then(|| overlay.streams.fact());
+            facts.extend(streams.map(str::to_owned));
         }
         let interfaces = self.medium.interfaces();
         if !interfaces.is_empty() {

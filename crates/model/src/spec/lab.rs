@@ -10,7 +10,7 @@ use super::node::{Node, NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
-use crate::kinds::{LinkKind, NodeKind, VXLAN_OVERHEAD};
+use crate::kinds::{Carrier, LinkKind, NodeKind, Streams, VXLAN_OVERHEAD};
 use crate::units::BitsPerSecond;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -315,6 +315,7 @@ fn check_shape(link: &Link, errors: &mut Diagnostics) {
         errors.add(link.kind.at, message, hint);
     }
     check_keys(link, errors);
+    check_streams(link, errors);
     check_interfaces(link, errors);
     check_subnets(link, errors);
     check_numbers(link, errors);
@@ -336,6 +337,7 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
         (port.map(|s| s.at), "port", LinkKind::Vxlan),
         (link.carrier.map(|s| s.at), "carrier", LinkKind::Overlay),
         (link.cable.map(|s| s.at), "cable", LinkKind::Overlay),
+        (link.streams.map(|s| s.at), "streams", LinkKind::Overlay),
         (link.vlan.map(|s| s.at), "vlan", LinkKind::Sriov),
         (
             link.spoof_check.map(|s| s.at),
@@ -355,6 +357,29 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
             let message = format!("`{key}` of link `{name}` has no meaning for type {kind}");
             errors.add(at, message, format!("remove it, or use `type: {owner}`"));
         }
+    }
+}
+
+/// Bytes of streams are no frames: nothing on the link would delay, limit or carry them.
+fn check_streams(link: &Link, errors: &mut Diagnostics) {
+    let Some(streams) = link.streams.filter(|s| s.value != Streams::Off) else {
+        return;
+    };
+    let name = shown(&link.name);
+    if let Some(carrier) = link.carrier.filter(|c| c.value != Carrier::Local) {
+        let word = carrier.value.word();
+        let message = format!("link `{name}` has streams, and its carrier is {word}");
+        let hint = "streams are between nodes of one host: remove `carrier`, or `streams`";
+        errors.add(carrier.at, message, hint);
+    }
+    let mut ends = link.endpoints.iter();
+    if let Some(end) = ends.find(|end| !end.impairment.is_none()) {
+        let end = format!("{}:{}", shown(&end.node), shown(&end.interface));
+        let message = format!(
+            "link `{name}` has streams, which the rate, delay or loss of end `{end}` would not reach"
+        );
+        let hint = "remove `streams`, or the impairment";
+        errors.add(streams.at, message, hint);
     }
 }
 

@@ -6,7 +6,9 @@ use ipnet::IpNet;
 use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
-use crate::kinds::{Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac};
+use crate::kinds::{
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams,
+};
 use crate::units::{BitsPerSecond, Nanos};
 
 read_words!(LinkKind, "a type of link", "veth");
@@ -15,6 +17,12 @@ words!(Carrier, "a carrier", {
     "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "sealed" => Sealed, "direct" => Direct,
 });
 
+words!(Streams, "a kind of streams", {
+    "false" => Off,
+    "true" => Auto,
+    "unix" => Unix,
+    "tcp" => Tcp,
+});
 words!(Cable, "a cable", { "veth" => Veth, "netkit" => Netkit });
 
 impl FromYaml for Mac {
@@ -151,6 +159,8 @@ pub struct Link {
     pub carrier: Option<Spanned<Carrier>>,
     /// `cable:` what joins processes and containers to an overlay.
     pub cable: Option<Spanned<Cable>>,
+    /// `streams:` the sockets without a network that TCP connections over an overlay take.
+    pub streams: Option<Spanned<Streams>>,
     /// `interfaces:` of the host, one for each end of a phys or sriov, in their order.
     pub interfaces: Vec<Spanned<String>>,
     /// `vlan:` of a sriov, whose frames the card tags.
@@ -192,6 +202,11 @@ impl Link {
     /// The cable that joins processes and containers, if it is an overlay.
     pub fn cable(&self) -> Cable {
         self.cable.map_or(Cable::default(), |c| c.value)
+    }
+
+    /// The sockets without a network that TCP connections between its ends take.
+    pub fn streams(&self) -> Streams {
+        self.streams.map_or(Streams::default(), |s| s.value)
     }
 
     pub fn read(yaml: &Yaml, index: usize, errors: &mut Diagnostics) -> Link {
@@ -237,6 +252,7 @@ impl Link {
             port: o.get("port", errors),
             carrier: o.get("carrier", errors),
             cable: o.get("cable", errors),
+            streams: o.get("streams", errors),
             interfaces: o.list("interfaces", errors),
             vlan: o.get("vlan", errors),
             spoof_check: o.get("spoof_check", errors),

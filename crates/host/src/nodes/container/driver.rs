@@ -45,11 +45,17 @@ impl Driver for ContainerPlan {
     }
 
     fn exec(&self, node: &Node<'_>, command: &Command) -> Result<Box<dyn Session>, Error> {
-        Ok(Box::new(container(node)?.start(command)?))
+        let listener = node.stream_session()?;
+        let session = container(node)?.start_held(command, listener.as_ref())?;
+        Ok(Box::new(session))
     }
 
     fn detach(&self, node: &Node<'_>, command: &Command) -> Result<Detached, Error> {
-        Ok(container(node)?.detach(command)?)
+        let container = container(node)?;
+        Ok(match node.stream_session()? {
+            Some(listener) => container.detach_held(command, &listener)?,
+            None => container.detach(command)?,
+        })
     }
 
     fn agent(&self, _agent: &Path) -> String {

@@ -61,7 +61,7 @@ impl Container {
             cwd: Some(cwd.to_owned()),
             ..Exec::default()
         };
-        let directory = output_directory(root.as_fd())?;
+        let directory = open_outputs(root.as_fd())?;
         let (name, file) = output::new_file(directory.as_fd())?;
         let started = ask(&init, exec, file.as_fd());
         let pid = started.and_then(|answer| match answer {
@@ -84,9 +84,16 @@ fn refused(action: &'static str, object: &str, errno: i32) -> Error {
     sys::Error::of(action, object)(std::io::Error::from_raw_os_error(errno)).into()
 }
 
+impl Container {
+    /// The directory of outputs, held while the container runs.
+    pub(super) fn output_directory(&self) -> Result<OwnedFd, Error> {
+        open_outputs(self.open_root()?.as_fd())
+    }
+}
+
 /// The directory of outputs, in the container's own mounts: a file opened elsewhere could not be opened again by a
 /// restore.
-fn output_directory(root: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
+fn open_outputs(root: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     let path = Path::new(OUTPUT_INSIDE);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);

@@ -13,8 +13,9 @@ use crate::nodes::session::{Command, Detached, Error};
 use crate::sys;
 use crate::sys::named::with_names;
 use crate::sys::netns::NetNs;
+use crate::sys::notify::NotifyFilter;
 use crate::sys::process::Process;
-use crate::sys::spawn::Spawn;
+use crate::sys::spawn::{Confinement, Spawn};
 
 /// Starts a command, in a network namespace other than the caller's if one is named.
 pub(in crate::nodes) fn exec(
@@ -74,6 +75,13 @@ fn spawn(
     }
     if let Some(entry) = &entry {
         spawn = spawn.cgroup(entry);
+    }
+    let (filter, listener) = (NotifyFilter::default(), node.stream_session()?);
+    if let Some(listener) = &listener {
+        spawn = spawn.confine(Confinement {
+            held: Some((&filter, listener.as_fd())),
+            ..Confinement::default()
+        });
     }
     if let Some(directory) = &command.cwd {
         spawn = spawn.directory(directory);

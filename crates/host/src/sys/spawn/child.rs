@@ -62,6 +62,8 @@ pub(super) struct Child<'a> {
     /// The first descriptor number above all targets.
     pub(super) floor: RawFd,
     pub(super) report: RawFd,
+    /// The socket for the listener of held calls, if there are any.
+    pub(super) listener: RawFd,
     /// The number at which a launcher finds it.
     pub(super) report_at: RawFd,
     /// A file executed in place of the program's path.
@@ -170,6 +172,9 @@ impl Child<'_> {
             self.moves[at].0 = self.above_targets(self.moves[at].0)?;
         }
         self.report = self.above_targets(self.report)?;
+        if self.confinement.held.is_some() {
+            self.listener = self.above_targets(self.listener)?;
+        }
         self.file = match self.file {
             Some(file) => Some(self.above_targets(file)?),
             None => None,
@@ -222,6 +227,10 @@ impl Child<'_> {
         }
         if self.confinement.no_new_privileges {
             rustix::thread::set_no_new_privs(true)?;
+        }
+        if let Some((filter, _)) = self.confinement.held {
+            let held = filter.install(self.listener);
+            held.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         }
         let filter = self.confinement.filter.map_or(Ok(()), Filter::install);
         filter.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::super::notify::NotifyFilter;
 use super::super::seccomp::Filter;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,6 +27,8 @@ pub struct Confinement<'a> {
     pub no_new_privileges: bool,
     /// System calls; only together with `no_new_privileges`.
     pub filter: Option<&'a Filter>,
+    /// Calls that another process is to answer, and the connected socket over which it gets their listener.
+    pub held: Option<(&'a NotifyFilter, BorrowedFd<'a>)>,
     /// Real-time and raised priorities, which a resource limit could grant without a capability.
     pub no_priority: bool,
 }

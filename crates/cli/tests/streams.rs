@@ -1,0 +1,442 @@
+//! Streams in labs: sockets behave as over a plain link, also when a server accepts unseen and when the supervisor ends;
+//! through the real binaries.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Bench, enter};
+use serde_json::Value;
+
+/// Two nodes joined twice: with streams at 198.18.0.x, plainly at 198.18.1.x.
+fn lab(kind: &str) -> String {
+    format!(
+        "name: NAME\ntopology:\n  nodes: {{a: {{kind: {kind}}}, b: {{kind: {kind}}}}}\n  links:\n    \
+         - {{name: fast, type: overlay, streams: true, endpoints: [\"a:eth0\", \"b:eth0\"]}}\n    \
+         - {{name: plain, type: overlay, endpoints: [\"a:eth1\", \"b:eth1\"]}}\n"
+    )
+}
+
+const FAST: &str = "198.18.0.2";
+const PLAIN: &str = "198.18.1.2";
+
+/// The text of a program for both nodes.
+const CASES: &str = include_str!("streams/cases.py");
+
+fn status(bench: &Bench, lab: &str) -> Value {
+    let text = bench.latlab(&["streams", lab, "--json"]).good().out;
+    serde_json::from_str(&text).unwrap()
+}
+
+fn count(bench: &Bench, lab: &str, name: &str) -> u64 {
+    status(bench, lab)[name].as_u64().unwrap()
+}
+
+/// Starts Python in a node that goes on, and waits until it is ready.
+fn start_python(bench: &Bench, lab: &str, node: &str, arguments: &[&str]) {
+    start_until(bench, lab, node, arguments, "ready");
+}
+
+/// Starts Python in a node that goes on; returns the file of its output, which has a line of this text by then.
+fn start_until(bench: &Bench, lab: &str, node: &str, arguments: &[&str], wanted: &str) -> String {
+    let mut command = vec!["exec", "--detach", lab, node, "--", "python3", "-u"];
+    command.extend(arguments);
+    let told = bench.latlab(&command).good().out;
+    let output = told.lines().find_map(|line| line.strip_prefix("output "));
+    let output = output.unwrap().to_owned();
+    await_line(&output, wanted);
+    output
+}
+
+fn await_line(file: &str, wanted: &str) {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        if text.lines().any(|line| line == wanted) {
+            return;
+        }
+        assert!(Instant::now() < end, "{wanted} is not in {file}: {text}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a counter has a value.
+fn await_count(bench: &Bench, lab: &str, name: &str, wanted: u64) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while count(bench, lab, name) != wanted {
+        assert!(Instant::now() < end, "{name}: {}", status(bench, lab));
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Lines of the two programs of each case, by the case's name.
+fn transcripts(bench: &Bench, lab: &str, file: &str, address: &str, ipv6: &str) -> Vec<Value> {
+    let all = bench.exec(lab, "a", &["python3", file, "list"]).good().out;
+    let mut client = vec!["python3", file, "client", PLAIN, "19000", address, ipv6];
+    client.extend(all.lines().filter(|case| !WAITING.contains(case)));
+    let said = bench.exec(lab, "a", &client).good().out;
+    said.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// A node's IPv6 address on an interface.
+fn ipv6(bench: &Bench, lab: &str, node: &str, interface: &str) -> String {
+    let show = [
+        "ip", "-6", "-o", "addr", "show", "dev", interface, "scope", "global",
+    ];
+    let shown = bench.exec(lab, node, &show).good().out;
+    let mut words = shown.split_whitespace().skip_while(|word| *word != "inet6");
+    let address = words.nth(1).unwrap_or_else(|| panic!("{shown}"));
+    address.split('/').next().unwrap().to_owned()
+}
+
+/// Cases in which an AF_UNIX socket is not as a TCP socket: `docs/guide/overlay.md` has them in words.
+const DIFFERENCES: &[&str] = &[
+    // The peer's name is known after both ends have closed.
+    "names_v4",
+    "names_v6",
+    "names_mapped_server",
+    "names_mapped_client",
+    "names_bound",
+    "names_after_reset",
+    // The anchor's state is that of a connection until both have closed.
+    "tcp_info_after_close",
+    // POLLHUP comes when the peer has closed; a write fails at once then, with EPIPE.
+    "epoll_hang_up",
+    "epoll_accepted",
+    "write_after_close_once",
+    "blocked_send_reset",
+    "shut_after_end",
+    // sendto(2) with an address, SO_RCVLOWAT in poll(2), and descriptors.
+    "send_nothing",
+    "low_water_mark",
+    "rights_over_tcp",
+];
+
+/// Cases that wait to their end over AF_UNIX, and are left out: SHUT_RD ends the peer's writing there, and MSG_ERRQUEUE is
+/// not known.
+const WAITING: &[&str] = &["shut_reading", "do_not_wait"];
+
+/// Cases in which any exchanged socket differs: the file has another inode, and a segment of a loopback is larger than the
+/// small buffers of one case.
+const ALWAYS: &[&str] = &["descriptor_inode", "send_timeout"];
+
+#[test]
+fn sockets_behave_as_over_a_plain_link() {
+    enter("sockets_behave_as_over_a_plain_link", |bench| {
+        let mut sorts = vec![("container", "true")];
+        if common::whole() {
+            sorts.extend([("native", "true"), ("container", "tcp")]);
+        }
+        for (kind, streams) in sorts {
+            let text = lab(kind).replace("streams: true", &format!("streams: {streams}"));
+            let name = bench.deploy(&format!("{kind}-{streams}"), &text);
+            let file = cases_file(bench, &name, kind);
+            start_python(bench, &name, "b", &[&file, "server", "0.0.0.0", "19000"]);
+            let fast6 = ipv6(bench, &name, "b", "eth0");
+            let plain6 = ipv6(bench, &name, "b", "eth1");
+            let plain = transcripts(bench, &name, &file, PLAIN, &plain6);
+            assert_eq!(count(bench, &name, "streams"), 0);
+            let fast = transcripts(bench, &name, &file, FAST, &fast6);
+            assert_eq!(plain.len(), fast.len());
+            assert!(plain.len() >= 60 + DIFFERENCES.len(), "{}", plain.len());
+            let status = status(bench, &name);
+            println!("{kind}: {} cases, {status}", fast.len());
+            compare(&plain, &fast, status["shadow"] == "unix");
+            assert!(status["streams"].as_u64() > Some(500), "{status}");
+            bench.latlab(&["destroy", &name]).good();
+            bench.assert_clean();
+        }
+    });
+}
+
+/// Asserts that cases have the same lines over both links, but for those that differ between TCP and AF_UNIX.
+fn compare(plain: &[Value], fast: &[Value], is_unix: bool) {
+    let mut differences = Vec::new();
+    for (plain, fast) in plain.iter().zip(fast) {
+        let name = plain["case"].as_str().unwrap();
+        let known = is_unix && DIFFERENCES.contains(&name) || ALWAYS.contains(&name);
+        if plain != fast && !known {
+            differences.push(format!("plain   {plain}\nstreams {fast}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Puts the program where a node sees it.
+fn cases_file(bench: &Bench, lab: &str, kind: &str) -> String {
+    if kind == "native" {
+        let file = bench.root().join("cases.py");
+        std::fs::write(&file, CASES).unwrap();
+        return file.display().to_string();
+    }
+    for node in ["a", "b"] {
+        let write = "import sys; open('/tmp/cases.py', 'w').write(sys.argv[1])";
+        bench
+            .exec(lab, node, &["python3", "-c", write, CASES])
+            .good();
+    }
+    "/tmp/cases.py".into()
+}
+
+/// Answers each connection with the digest of what came, then with as many bytes, each end said apart.
+const DIGEST: &str = "
+import hashlib, socket, sys, threading
+def serve(conn):
+    digest, count = hashlib.sha256(), 0
+    while data := conn.recv(1 << 16):
+        digest.update(data)
+        count += len(data)
+    conn.sendall(digest.digest() + b'y' * count)
+    conn.close()
+listener = socket.create_server((sys.argv[1], 7000))
+print('ready', flush=True)
+while True:
+    conn = listener.accept()[0]
+    threading.Thread(target=serve, args=(conn,)).start()
+";
+
+/// Sends bytes in pieces, ends, and checks what comes back.
+const SEND: &str = "
+import hashlib, socket, sys, time
+conn = socket.create_connection((sys.argv[1], 7000), 20)
+print('connected', flush=True)
+digest = hashlib.sha256()
+for piece in range(int(sys.argv[2])):
+    data = bytes([piece % 251]) * 10000
+    conn.sendall(data)
+    digest.update(data)
+    time.sleep(float(sys.argv[3]))
+conn.shutdown(socket.SHUT_WR)
+back = b''
+while data := conn.recv(1 << 16):
+    back += data
+assert back[:32] == digest.digest(), 'other bytes'
+assert len(back) == 32 + 10000 * int(sys.argv[2]), len(back)
+print('well')
+";
+
+#[test]
+fn a_supervisor_that_ends_leaves_streams_open_and_new_connections_plain() {
+    enter(
+        "a_supervisor_that_ends_leaves_streams_open_and_new_connections_plain",
+        |bench| {
+            let name = bench.deploy("ends", &lab("container"));
+            start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0"]);
+            let slow = ["-c", SEND, FAST, "100", "0.02"];
+            let output = start_until(bench, &name, "a", &slow, "connected");
+            await_count(bench, &name, "streams", 1);
+            let supervisor = supervisor(&name, bench);
+            // The server waits in accept at this moment: its call was held by the process that ends.
+            rustix::process::kill_process(supervisor, rustix::process::Signal::KILL).unwrap();
+            let quick = ["python3", "-c", SEND, FAST, "10", "0"];
+            let begin = Instant::now();
+            let said = bench.exec(&name, "a", &quick).good().out;
+            assert_eq!(said, "connected\nwell\n");
+            assert!(begin.elapsed() < Duration::from_secs(5));
+            await_line(&output, "well");
+            bench.latlab(&["streams", &name]).refused(
+                2,
+                "cannot connect to",
+                "did its supervisor end?",
+            );
+            bench.latlab(&["destroy", &name]).good();
+            bench.assert_clean();
+        },
+    );
+}
+
+/// The process that decides, below the one that keeps its listeners.
+fn supervisor(lab: &str, bench: &Bench) -> rustix::process::Pid {
+    let config = bench.run_dir().join(lab).join("streams/config");
+    let is_it = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains("--kept") && line.contains(&config.display().to_string())
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    rustix::process::Pid::from_raw(all.find(is_it).unwrap()).unwrap()
+}
+
+/// Listens, and hands the listening socket to a program that connects at a path.
+const LENDER: &str = "
+import socket, sys, time
+listener = socket.create_server((sys.argv[1], 7000))
+at = socket.socket(socket.AF_UNIX)
+at.bind(sys.argv[2])
+at.listen()
+print('ready', flush=True)
+socket.send_fds(at.accept()[0], [b'x'], [listener.fileno()])
+time.sleep(60)
+";
+
+#[test]
+fn a_server_that_accepts_unseen_is_served_by_a_relay() {
+    enter(
+        "a_server_that_accepts_unseen_is_served_by_a_relay",
+        |bench| {
+            let name = bench.deploy("unseen", &lab("native"));
+            let path = bench.root().join("lender").display().to_string();
+            start_python(bench, &name, "b", &["-c", LENDER, FAST, &path]);
+            // Not in a node, so under no filter.
+            let taker = DIGEST.replace(
+                "listener = socket.create_server((sys.argv[1], 7000))",
+                "at = socket.socket(socket.AF_UNIX)\nat.connect(sys.argv[1])\n\
+             fds = socket.recv_fds(at, 1, 1)[1]\nlistener = socket.socket(fileno=fds[0])",
+            );
+            let mut taker = Background::start(&["-u", "-c", &taker, &path]);
+            let send = ["python3", "-c", SEND, FAST, "300", "0"];
+            assert_eq!(
+                bench.exec(&name, "a", &send).good().out,
+                "connected\nwell\n"
+            );
+            let status = status(bench, &name);
+            assert_eq!(
+                (&status["streams"], &status["relayed"]),
+                (&1.into(), &1.into()),
+                "{status}"
+            );
+            taker.end();
+            bench.latlab(&["destroy", &name]).good();
+            bench.assert_clean();
+        },
+    );
+}
+
+/// A Python program beside the nodes.
+struct Background(Child);
+
+impl Background {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new("python3");
+        command.args(arguments).stdin(Stdio::null());
+        Self(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn end(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn what_the_filter_cannot_see_stays_plain() {
+    enter("what_the_filter_cannot_see_stays_plain", |bench| {
+        let name = bench.deploy("plain", &lab("native"));
+        // io_uring_setup(2), which containers may not call.
+        let ring = format!(
+            "import ctypes\nring = ctypes.CDLL(None, use_errno=True).syscall(425, 1, ctypes.create_string_buffer(120))\n\
+             assert ring >= 0, ctypes.get_errno()\n{DIGEST}"
+        );
+        start_python(bench, &name, "b", &["-c", &ring, "0.0.0.0"]);
+        let send = ["python3", "-c", SEND, FAST, "10", "0"];
+        assert_eq!(
+            bench.exec(&name, "a", &send).good().out,
+            "connected\nwell\n"
+        );
+        let status = status(bench, &name);
+        assert_eq!(status["streams"], 0, "{status}");
+        assert_eq!(status["plain"], serde_json::json!([["no-listener", 1]]));
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn streams_are_switched_off_and_on() {
+    enter("streams_are_switched_off_and_on", |bench| {
+        let name = bench.deploy("switch", &lab("container"));
+        start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0"]);
+        let send = ["python3", "-c", SEND, FAST, "10", "0"];
+        for (switch, streams) in [("off", 0), ("on", 1)] {
+            bench.latlab(&["streams", &name, switch]).good();
+            bench.exec(&name, "a", &send).good();
+            assert_eq!(count(bench, &name, "streams"), streams, "{switch}");
+        }
+        let shown = bench.latlab(&["streams", &name]).good().out;
+        assert!(shown.contains("plain: off"), "{shown}");
+        // Closed ones are forgotten.
+        await_count(bench, &name, "open", 0);
+        let graph = bench.latlab(&["graph", &name]).good().out;
+        assert!(graph.contains("streams"), "{graph}");
+        bench.latlab(&["destroy", &name]).good();
+        let plain = lab("container").replace("streams: true, ", "");
+        let name = bench.deploy("without", &plain);
+        let said = bench.latlab(&["streams", &name]);
+        said.refused(2, "no link of lab", "`streams: true`");
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+/// Tries to pass a descriptor to the other node, after it tried to allow that.
+const PASS: &str = "
+import os, socket, sys
+conn = socket.create_connection((sys.argv[1], 7000), 20)
+def error(action):
+    try:
+        action()
+        return 'done'
+    except OSError as error:
+        return os.strerror(error.errno)
+print(error(lambda: conn.setsockopt(socket.SOL_SOCKET, 83, 1)))
+print(error(lambda: socket.send_fds(conn, [b'x'], [0])))
+print(error(lambda: conn.setsockopt(6, 31, b'tls')))
+print(error(lambda: conn.setsockopt(0, 64, b'x' * 200)))
+";
+
+#[test]
+fn nothing_but_bytes_passes_between_containers() {
+    enter("nothing_but_bytes_passes_between_containers", |bench| {
+        let name = bench.deploy("bytes", &lab("container"));
+        start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0"]);
+        let said = python_with(bench, &name, "a", PASS, &[FAST]).good().out;
+        let said: Vec<&str> = said.lines().collect();
+        assert_eq!(count(bench, &name, "streams"), 1);
+        let shadow = status(bench, &name)["shadow"].clone();
+        assert_ne!(said[0], "done", "{said:?}");
+        if shadow == "unix" {
+            assert_eq!(said[1], "Operation not permitted", "{said:?}");
+        }
+        // Kernel TLS would encrypt what the anchor never sends; netfilter's tables hold pointers.
+        assert_eq!(said[2..], ["Protocol not available"; 2], "{said:?}");
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+fn python_with(
+    bench: &Bench,
+    lab: &str,
+    node: &str,
+    program: &str,
+    arguments: &[&str],
+) -> common::Said {
+    let mut command = vec!["python3", "-c", program];
+    command.extend(arguments);
+    bench.exec(lab, node, &command)
+}
+
+#[test]
+fn a_node_with_streams_is_neither_saved_nor_moved() {
+    enter("a_node_with_streams_is_neither_saved_nor_moved", |bench| {
+        let name = bench.deploy("stays", &lab("container"));
+        let into = bench.root().join("saved").display().to_string();
+        let said = bench.latlab(&["snapshot", &name, "a", "--to", &into]);
+        said.refused(2, "a link of it has streams", "remove `streams`");
+        assert!(!Path::new(&into).exists());
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}

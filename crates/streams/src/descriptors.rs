@@ -1,0 +1,219 @@
+//! References to a socket that is about to be exchanged: other descriptors, and epoll sets.
+//!
+//! Only the one descriptor of the call is exchanged. Another one of the same file would keep the connection without its
+//! bytes, so such a socket stays plain. Registrations in epoll sets belong to the file and are moved to the new one.
+
+use std::fs;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+/// A task with more descriptors has its connections plain: each of them is looked at.
+const MAX_DESCRIPTORS: usize = 1024;
+/// A node with more processes likewise.
+const MAX_PROCESSES: usize = 1024;
+
+/// `FD_CLOEXEC` as /proc shows it among the flags of the open file.
+const CLOSE_ON_EXEC: u32 = libc::O_CLOEXEC as u32;
+
+/// References of a task to one socket.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct References {
+    pub close_on_exec: bool,
+    /// Another descriptor leads to the socket.
+    pub is_shared: bool,
+    pub registrations: Vec<Registration>,
+}
+
+/// A socket in an epoll set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registration {
+    /// The set's descriptor in the task.
+    pub set: RawFd,
+    pub events: u32,
+    pub data: u64,
+}
+
+/// Looks for references to the socket with this inode, which is at `number`: in the task, and in the processes that a
+/// cgroup's file lists.
+pub fn references(
+    task: u32,
+    group: Option<&Path>,
+    number: RawFd,
+    inode: u64,
+) -> io::Result<References> {
+    let directory = PathBuf::from(format!("/proc/{task}/fd"));
+    let socket = format!("socket:[{inode}]");
+    let mut found = References {
+        close_on_exec: field(&info(task, number)?, "flags:", 8)
+            .is_some_and(|flags| flags as u32 & CLOSE_ON_EXEC != 0),
+        ..References::default()
+    };
+    for (count, entry) in fs::read_dir(&directory)?.enumerate() {
+        if count == MAX_DESCRIPTORS {
+            found.is_shared = true;
+            return Ok(found);
+        }
+        let name = entry?.file_name();
+        let Some(other) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
+            continue;
+        };
+        // Another thread may close it meanwhile.
+        let Ok(target) = fs::read_link(directory.join(&name)) else {
+            continue;
+        };
+        if other != number && target.as_os_str() == socket.as_str() {
+            found.is_shared = true;
+        }
+        if target.as_os_str() == "anon_inode:[eventpoll]" {
+            let text = info(task, other).unwrap_or_default();
+            found.registrations.extend(
+                text.lines()
+                    .filter_map(|line| registration(line, other, number)),
+            );
+        }
+    }
+    found.is_shared |= group.is_some_and(|group| is_inherited(task, group, number, &socket));
+    Ok(found)
+}
+
+fn info(task: u32, number: RawFd) -> io::Result<String> {
+    fs::read_to_string(format!("/proc/{task}/fdinfo/{number}"))
+}
+
+/// A field of /proc/PID/fdinfo.
+fn field(text: &str, name: &str, radix: u32) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    u64::from_str_radix(line.trim(), radix).ok()
+}
+
+/// A line of an epoll set's fdinfo (`fs/eventpoll.c`: ep_show_fdinfo), if it is of descriptor `number`.
+fn registration(line: &str, set: RawFd, number: RawFd) -> Option<Registration> {
+    let mut words = line.strip_prefix("tfd:")?.split_whitespace();
+    if words.next()?.parse::<RawFd>().ok()? != number {
+        return None;
+    }
+    let mut hexadecimal = |name| {
+        let word = words.next()?;
+        // The kernel pads numbers: `events:       19`, `data:  17`.
+        let digits = match word.strip_prefix(name)? {
+            "" => words.next()?,
+            digits => digits,
+        };
+        u64::from_str_radix(digits, 16).ok()
+    };
+    Some(Registration {
+        set,
+        events: hexadecimal("events:")? as u32,
+        data: hexadecimal("data:")?,
+    })
+}
+
+/// Whether another process of the cgroup has the socket at the same number, as after a fork.
+fn is_inherited(task: u32, group: &Path, number: RawFd, socket: &str) -> bool {
+    let Some(mut processes) = processes_in(group) else {
+        return false;
+    };
+    if processes.len() > MAX_PROCESSES {
+        return true;
+    }
+    // A thread that is not its process's first one is not in the list.
+    let own = match processes.contains(&task) {
+        true => Some(task),
+        false => process_of(task),
+    };
+    processes.retain(|process| Some(*process) != own);
+    processes.iter().any(|process| {
+        fs::read_link(format!("/proc/{process}/fd/{number}"))
+            .is_ok_and(|target| target.as_os_str() == socket)
+    })
+}
+
+fn process_of(task: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{task}/status")).ok()?;
+    field(&status, "Tgid:", 10).and_then(|number| u32::try_from(number).ok())
+}
+
+/// The file that lists the processes of the task's cgroup.
+pub fn group_of(task: u32) -> Option<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{task}/cgroup")).ok()?;
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let group = group.trim_start_matches('/');
+    let mounts = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+    let mut files = mounts
+        .iter()
+        .map(|mount| Path::new(mount).join(group).join("cgroup.procs"));
+    files.find(|file| file.exists())
+}
+
+fn processes_in(group: &Path) -> Option<Vec<u32>> {
+    let text = fs::read_to_string(group).ok()?;
+    Some(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// A process of a cgroup and its descriptor of the socket with this inode.
+pub fn holder(group: &Path, inode: u64) -> Option<(u32, RawFd)> {
+    let socket = format!("socket:[{inode}]");
+    let processes = processes_in(group)?;
+    processes
+        .into_iter()
+        .take(MAX_PROCESSES)
+        .find_map(|process| {
+            let directory = PathBuf::from(format!("/proc/{process}/fd"));
+            let mut entries = fs::read_dir(&directory)
+                .ok()?
+                .flatten()
+                .take(MAX_DESCRIPTORS);
+            entries.find_map(|entry| {
+                let target = fs::read_link(entry.path()).ok()?;
+                let number = entry.file_name().to_str()?.parse().ok()?;
+                (target.as_os_str() == socket.as_str()).then_some((process, number))
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
+
+    fn inode(socket: &TcpListener) -> u64 {
+        let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+        fs::metadata(path).unwrap().ino()
+    }
+
+    fn own() -> u32 {
+        rustix::thread::gettid().as_raw_nonzero().get() as u32
+    }
+
+    #[test]
+    fn a_second_descriptor_of_the_same_socket_is_found() {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let inode = inode(&socket);
+        let number = socket.as_raw_fd();
+        let found = references(own(), None, number, inode).unwrap();
+        assert!(found.close_on_exec && !found.is_shared);
+        let _second = socket.try_clone().unwrap();
+        assert!(references(own(), None, number, inode).unwrap().is_shared);
+    }
+
+    #[test]
+    fn registrations_in_epoll_sets_are_found_with_events_and_data() {
+        use rustix::event::epoll::{CreateFlags, EventData, EventFlags, add, create};
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        let set = create(CreateFlags::empty()).unwrap();
+        let data = EventData::new_u64(0xfeed_beef_0000_0001);
+        add(&set, &socket, data, EventFlags::IN | EventFlags::ET).unwrap();
+        let found = references(own(), None, socket.as_raw_fd(), inode(&socket)).unwrap();
+        // The kernel adds errors and hang-ups, which it tells unasked.
+        let told = (EventFlags::ERR | EventFlags::HUP).bits();
+        let registration = Registration {
+            set: set.as_raw_fd(),
+            events: (EventFlags::IN | EventFlags::ET).bits() | told,
+            data: 0xfeed_beef_0000_0001,
+        };
+        assert_eq!(found.registrations, [registration]);
+    }
+}

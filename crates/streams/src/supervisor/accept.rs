@@ -1,0 +1,238 @@
+//! `listen` and `accept`: the anchor is accepted in the program's place, and its stream handed over instead.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use latlab_wire::streams::canonical;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+
+use super::accepts::{Accepts, UNDELIVERED_TIMEOUT, Waiting};
+use super::connection::{ConnectionId, End, Side, State};
+use super::held::Held;
+use super::state::{Source, Supervisor};
+use crate::options;
+use crate::registry::Key;
+use crate::sys::socket;
+
+impl Supervisor {
+    /// The kernel binds an unbound socket as it listens, so its address is only known afterwards.
+    pub(super) fn listen(&mut self, held: &Held) {
+        let Some((file, cookie)) = held.socket() else {
+            return held.proceed();
+        };
+        if !socket::is_tcp(file.as_fd()) {
+            return held.proceed();
+        }
+        let result = socket::listen(file.as_fd(), held.call.int(1));
+        if result.is_ok() && options::allow_streams(file.as_fd()) {
+            if let Ok(address) = socket::local(file.as_fd()) {
+                self.registry.listens(cookie, held.node(), address);
+            }
+        }
+        drop(file);
+        held.answer(result.map(|()| 0)).ok();
+    }
+
+    pub(super) fn accept(&mut self, held: Held, flags: i32) {
+        let Some((file, cookie)) = held.socket() else {
+            return held.proceed();
+        };
+        if self.registry.listener(cookie).is_none() {
+            return held.proceed();
+        }
+        let kept = self.accepts.get_mut(&cookie);
+        if let Some((anchor, _)) = kept.and_then(|accepts| accepts.undelivered.pop_front()) {
+            self.deliver(&held, flags, cookie, anchor);
+            return self.forget_idle(cookie);
+        }
+        match socket::accept(file.as_fd()) {
+            Ok(anchor) => self.deliver(&held, flags, cookie, anchor),
+            Err(Errno::AGAIN) if is_blocking(&file) => {
+                let deadline = socket::timeout(file.as_fd(), libc::SO_RCVTIMEO);
+                let waiting = Waiting {
+                    held,
+                    flags,
+                    deadline: deadline.map(|timeout| Instant::now() + timeout),
+                };
+                self.wait_to_accept(&file, cookie, waiting);
+            }
+            Err(error) => {
+                held.answer(Err(error)).ok();
+            }
+        }
+    }
+
+    /// Holds a call until its socket is ready. No reference to the socket is kept meanwhile, or a program could not
+    /// close it and listen at the same port again.
+    fn wait_to_accept(&mut self, file: &OwnedFd, cookie: u64, waiting: Waiting) {
+        if !self.accepts.contains_key(&cookie) {
+            let token = self.poller.token();
+            let accepts = Accepts {
+                token,
+                ..Accepts::default()
+            };
+            self.accepts.insert(cookie, accepts);
+            self.sources.insert(token, Source::Accepting(cookie));
+        }
+        let Some(accepts) = self.accepts.get_mut(&cookie) else {
+            return;
+        };
+        if self.poller.add_once(file, accepts.token).is_err() {
+            waiting.held.answer(Err(Errno::NOBUFS)).ok();
+            return self.forget_idle(cookie);
+        }
+        accepts.waiting.push_back(waiting);
+    }
+
+    /// A listening socket on which calls are held has become ready.
+    pub(super) fn acceptable(&mut self, cookie: u64) {
+        while let Some(waiting) = self.next_waiting(cookie) {
+            let Some((file, _)) = waiting.held.socket().filter(|(_, own)| *own == cookie) else {
+                // Another thread closed the descriptor: the kernel would have held the socket for this call.
+                waiting.held.answer(Err(Errno::BADF)).ok();
+                continue;
+            };
+            match socket::accept(file.as_fd()) {
+                Ok(anchor) => self.deliver(&waiting.held, waiting.flags, cookie, anchor),
+                Err(Errno::AGAIN) => {
+                    self.wait_first(&file, cookie, waiting);
+                    return;
+                }
+                Err(error) => {
+                    waiting.held.answer(Err(error)).ok();
+                }
+            }
+        }
+        self.forget_idle(cookie);
+    }
+
+    /// The longest held call whose task still waits.
+    fn next_waiting(&mut self, cookie: u64) -> Option<Waiting> {
+        let accepts = self.accepts.get_mut(&cookie)?;
+        loop {
+            let waiting = accepts.waiting.pop_front()?;
+            if waiting.held.is_valid() {
+                return Some(waiting);
+            }
+        }
+    }
+
+    fn wait_first(&mut self, file: &OwnedFd, cookie: u64, waiting: Waiting) {
+        let Some(accepts) = self.accepts.get_mut(&cookie) else {
+            return;
+        };
+        self.poller.add_once(file, accepts.token).ok();
+        accepts.waiting.push_front(waiting);
+    }
+
+    fn forget_idle(&mut self, cookie: u64) {
+        if self.accepts.get(&cookie).is_some_and(Accepts::is_idle) {
+            if let Some(accepts) = self.accepts.remove(&cookie) {
+                self.sources.remove(&accepts.token);
+            }
+        }
+    }
+
+    /// Answers calls whose time has passed and forgets those whose tasks were interrupted.
+    pub(super) fn expire_accepts(&mut self, now: Instant) {
+        let cookies: Vec<u64> = self.accepts.keys().copied().collect();
+        for cookie in cookies {
+            let Some(accepts) = self.accepts.get_mut(&cookie) else {
+                continue;
+            };
+            accepts.waiting.retain(|waiting| {
+                let is_late = waiting.deadline.is_some_and(|at| at <= now);
+                if is_late {
+                    waiting.held.answer(Err(Errno::AGAIN)).ok();
+                }
+                !is_late && waiting.held.is_valid()
+            });
+            accepts
+                .undelivered
+                .retain(|(_, since)| *since + UNDELIVERED_TIMEOUT > now);
+            self.forget_idle(cookie);
+        }
+    }
+
+    /// Gives a program the stream of an accepted anchor, or the anchor where there is none.
+    fn deliver(&mut self, held: &Held, flags: i32, listening: u64, anchor: OwnedFd) {
+        let id = self.stream_of(held, &anchor);
+        let Some((id, server_shadow)) = id else {
+            let given = self.hand_over(held, flags, &anchor, &anchor);
+            if given.is_err() {
+                self.keep(listening, anchor);
+            }
+            return;
+        };
+        options::carry(anchor.as_fd(), server_shadow.as_fd(), self.kind);
+        let Ok(number) = self.hand_over(held, flags, &anchor, &server_shadow) else {
+            return self.keep(listening, anchor);
+        };
+        if let Ok(server) = End::new(anchor, &server_shadow, held, number) {
+            let (cookie, token) = (server.cookie, self.claimed(id, State::Claimed { server }));
+            self.connections.names(cookie, id, Side::Server);
+            if let (Some(token), Some(client)) = (token, self.client_anchor(id)) {
+                self.poller.remove(client);
+                self.sources.remove(&token);
+            }
+        }
+    }
+
+    /// The stream that was offered for an anchor, with the server's end of its shadow.
+    fn stream_of(&mut self, held: &Held, anchor: &OwnedFd) -> Option<(ConnectionId, OwnedFd)> {
+        let key = Key {
+            server: held.node(),
+            local: canonical(socket::local(anchor.as_fd()).ok()?),
+            peer: canonical(socket::peer(anchor.as_fd()).ok()?),
+        };
+        // The server may be faster than our own notice that the client's anchor is connected.
+        let id = self.connections.of_key(&key)?;
+        self.connected(id);
+        let id = self.connections.of_key(&key)?;
+        match &self.connections.get(id)?.state {
+            State::Offered(offered) => Some((id, offered.server_shadow.try_clone().ok()?)),
+            _ => None,
+        }
+    }
+
+    /// Writes the peer's address and gives the descriptor, as accept4(2) does.
+    fn hand_over(
+        &self,
+        held: &Held,
+        flags: i32,
+        anchor: &OwnedFd,
+        given: &OwnedFd,
+    ) -> Result<i32, Errno> {
+        if held.call.arguments[1] != 0 {
+            let name = socket::peer_name(anchor.as_fd()).unwrap_or_default();
+            if let Err(error) = held.write_name(&name) {
+                held.answer(Err(error)).ok();
+                return Err(error);
+            }
+        }
+        if flags & libc::SOCK_NONBLOCK != 0 {
+            fcntl_setfl(given, OFlags::NONBLOCK)?;
+        }
+        let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
+        let session = &held.session;
+        let result = session
+            .listener
+            .give(held.call.id, given.as_fd(), close_on_exec);
+        if let Err(error) = result {
+            // The task's table is full, or it was interrupted.
+            held.answer(Err(error)).ok();
+        }
+        result
+    }
+
+    /// Keeps a connection for the next call.
+    fn keep(&mut self, listening: u64, anchor: OwnedFd) {
+        let accepts = self.accepts.entry(listening).or_default();
+        accepts.undelivered.push_back((anchor, Instant::now()));
+    }
+}
+
+fn is_blocking(file: &OwnedFd) -> bool {
+    socket::flags(file).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
+}

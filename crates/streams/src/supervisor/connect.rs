@@ -1,0 +1,367 @@
+//! `connect`: the anchor is connected in the program's place, then its descriptor is exchanged.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use latlab_wire::streams::{canonical, parse_sockaddr};
+use rustix::event::epoll::EventFlags;
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+
+use super::connection::{
+    Connecting, Connection, ConnectionId, End, FIRST_CHECK, Offered, Side, State,
+};
+use super::held::Held;
+use super::moves;
+use super::state::{Source, Supervisor};
+use crate::descriptors::References;
+use crate::options;
+use crate::registry::{Key, Plain, Target};
+use crate::shadow::Kind;
+use crate::sys::socket;
+use crate::sys::task::Task;
+
+/// How long a non-blocking call is held at most. A handshake within the host takes some 50 µs.
+const NON_BLOCKING_TIMEOUT: Duration = Duration::from_millis(2);
+/// The longest `sockaddr` that is read.
+const MAX_ADDRESS_BYTES: u64 = 128;
+
+/// The family of an address with which a connection is dissolved (connect(2)).
+const UNSPECIFIED: [u8; 2] = [0; 2];
+
+fn is_connecting(state: u8) -> bool {
+    // TCP_SYN_SENT of `net/tcp_states.h`.
+    state == 2
+}
+
+impl Supervisor {
+    pub(super) fn connect(&mut self, held: Held) {
+        let number = held.call.int(0);
+        let Ok(task) = Task::open(held.call.task) else {
+            return held.proceed();
+        };
+        let file = task.file(number);
+        if !held.is_valid() {
+            return;
+        }
+        let Ok((file, cookie)) = file.and_then(|f| socket::cookie(f.as_fd()).map(|c| (f, c)))
+        else {
+            return held.proceed();
+        };
+        let length = held.call.arguments[2].min(MAX_ADDRESS_BYTES);
+        let Ok(address) = task.read(held.call.arguments[1], length as usize) else {
+            return held.proceed();
+        };
+        if let Some(shadow) = self.connections.of_shadow(cookie) {
+            let id = shadow.id;
+            return match address.starts_with(&UNSPECIFIED) {
+                true => self.disconnect(&held, &task, &file, cookie),
+                false => self.connect_again(&held, id),
+            };
+        }
+        let to = parse_sockaddr(&address);
+        let Some(to) = to.filter(|_| socket::is_tcp(file.as_fd())) else {
+            return held.proceed();
+        };
+        let Some(target) = self.registry.target(held.node(), to) else {
+            return held.proceed();
+        };
+        if socket::tcp_state(file.as_fd()) != Ok(socket::TCP_CLOSE) {
+            // An earlier call was interrupted: the kernel says how far it has come.
+            self.withdraw(cookie);
+            return held.proceed();
+        }
+        let references = match self.may_become_stream(&held, &file, target, to) {
+            Ok(references) => references,
+            Err(reason) => {
+                self.stays_plain(reason);
+                return held.proceed();
+            }
+        };
+        let is_blocking = socket::flags(&file).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
+        match socket::connect(file.as_fd(), &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => {
+                held.answer(Err(error)).ok();
+                return;
+            }
+        }
+        let timeout = match is_blocking {
+            true => socket::timeout(file.as_fd(), libc::SO_SNDTIMEO),
+            false => Some(NON_BLOCKING_TIMEOUT),
+        };
+        let connecting = Connecting {
+            number,
+            references,
+            is_blocking,
+            deadline: timeout.map(|timeout| Instant::now() + timeout),
+            anchor: file,
+            token: self.poller.token(),
+            held,
+        };
+        self.begin(connecting, target, canonical(to));
+    }
+
+    /// A second call on a socket that was exchanged. The first one after an answer of `EINPROGRESS` says that it is
+    /// connected, as the kernel does.
+    fn connect_again(&mut self, held: &Held, id: ConnectionId) {
+        let connection = self.connections.get_mut(id);
+        let first = connection.is_some_and(|c| !std::mem::replace(&mut c.is_told, true));
+        let result = if first { Ok(0) } else { Err(Errno::ISCONN) };
+        held.answer(result).ok();
+    }
+
+    /// Dissolves a connection: the program gets its anchor back, which is connected no more.
+    fn disconnect(&self, held: &Held, task: &Task, file: &OwnedFd, cookie: u64) {
+        let Some(shadow) = self.connections.of_shadow(cookie) else {
+            return held.proceed();
+        };
+        let number = held.call.int(0);
+        let anchor = &shadow.end.anchor;
+        let result = || {
+            let found = held.references(file)?;
+            self.arm_reset(&shadow, file);
+            socket::disconnect(anchor.as_fd())?;
+            fcntl_setfl(anchor, socket::flags(file)?)?;
+            let listener = &held.session.listener;
+            listener.replace(held.call.id, anchor.as_fd(), number, found.close_on_exec)?;
+            let (file, anchor) = (file.as_fd(), anchor.as_fd());
+            moves::registrations(task, number, file, anchor, &found.registrations);
+            Ok(0)
+        };
+        held.answer(result()).ok();
+    }
+
+    /// The references to a socket whose connection may be a stream, or why it stays plain.
+    fn may_become_stream(
+        &self,
+        held: &Held,
+        file: &OwnedFd,
+        target: Target,
+        to: SocketAddr,
+    ) -> Result<References, Plain> {
+        let flags = socket::flags(file).unwrap_or(OFlags::empty());
+        match () {
+            () if !self.registry.is_listening(target.node, to) => return Err(Plain::NoListener),
+            () if !self.on => return Err(Plain::Off),
+            () if self.is_full() => return Err(Plain::Limit),
+            () if options::resets_at_close(file.as_fd()) => return Err(Plain::ResetAtClose),
+            // Signals of readiness go with the file.
+            () if flags.bits() & libc::O_ASYNC as u32 != 0 => return Err(Plain::AsyncIo),
+            () => {}
+        }
+        let found = held.references(file).map_err(|_| Plain::Failed)?;
+        match found.is_shared {
+            true => Err(Plain::SharedDescriptor),
+            false => Ok(found),
+        }
+    }
+
+    /// Notes a connection whose names are known since its first segment was sent.
+    fn begin(&mut self, connecting: Connecting, target: Target, to: SocketAddr) {
+        let from = socket::local(connecting.anchor.as_fd());
+        let node = connecting.held.node();
+        let from = match from {
+            Ok(from) if self.registry.is_own(target, node, from) => canonical(from),
+            _ => {
+                self.stays_plain(Plain::ForeignSource);
+                return go_on(&connecting);
+            }
+        };
+        let events = EventFlags::OUT;
+        if self
+            .poller
+            .add(&connecting.anchor, connecting.token, events)
+            .is_err()
+        {
+            self.stays_plain(Plain::Failed);
+            return go_on(&connecting);
+        }
+        let token = connecting.token;
+        let id = self.connections.insert(Connection {
+            key: Key {
+                server: target.node,
+                local: to,
+                peer: from,
+            },
+            client: None,
+            is_told: connecting.is_blocking,
+            state: State::Connecting(connecting),
+        });
+        self.sources.insert(token, Source::Connecting(id));
+        self.connected(id);
+    }
+
+    /// Exchanges the client's descriptor if its anchor is connected by now, or answers with the error.
+    pub(super) fn connected(&mut self, id: ConnectionId) {
+        let Some(State::Connecting(connecting)) = self.connections.get(id).map(|c| &c.state) else {
+            return;
+        };
+        match socket::tcp_state(connecting.anchor.as_fd()) {
+            Ok(state) if is_connecting(state) => {}
+            Ok(socket::TCP_CLOSE) | Err(_) => self.refused(id),
+            Ok(_) => self.exchange(id),
+        }
+    }
+
+    /// The anchor cannot be connected: a blocking call is told why; the kernel keeps the reason for another one.
+    fn refused(&mut self, id: ConnectionId) {
+        let Some(connecting) = self.end_connecting(id) else {
+            return;
+        };
+        match connecting.is_blocking {
+            true => {
+                let error = socket::take_error(connecting.anchor.as_fd());
+                let error = error.err().unwrap_or(Errno::CONNABORTED);
+                connecting.held.answer(Err(error)).ok();
+            }
+            false => go_on(&connecting),
+        }
+    }
+
+    /// The anchor is not connected in time.
+    pub(super) fn too_slow(&mut self, id: ConnectionId) {
+        if let Some(connecting) = self.end_connecting(id) {
+            self.stays_plain(Plain::Slow);
+            // The kernel's answer when SO_SNDTIMEO has passed.
+            connecting.held.answer(Err(Errno::INPROGRESS)).ok();
+        }
+    }
+
+    /// Has the connection of an anchor stay plain, if it has not been exchanged.
+    fn withdraw(&mut self, cookie: u64) {
+        let id = self.connections.iter().find_map(|(id, c)| match &c.state {
+            State::Connecting(connecting) => {
+                let own = socket::cookie(connecting.anchor.as_fd());
+                (own == Ok(cookie)).then_some(id)
+            }
+            _ => None,
+        });
+        if id.and_then(|id| self.end_connecting(id)).is_some() {
+            self.stays_plain(Plain::Interrupted);
+        }
+    }
+
+    /// Forgets a connection that was not exchanged.
+    pub(super) fn end_connecting(&mut self, id: ConnectionId) -> Option<Connecting> {
+        if !matches!(self.connections.get(id)?.state, State::Connecting(_)) {
+            return None;
+        }
+        let State::Connecting(connecting) = self.connections.remove(id)?.state else {
+            return None;
+        };
+        self.poller.remove(&connecting.anchor);
+        self.sources.remove(&connecting.token);
+        Some(connecting)
+    }
+
+    fn exchange(&mut self, id: ConnectionId) {
+        let Some(key) = self.connections.get(id).map(|c| c.key) else {
+            return;
+        };
+        let Some(connecting) = self.end_connecting(id) else {
+            return;
+        };
+        match self.offer(key, connecting) {
+            Ok(()) => self.streams += 1,
+            Err((reason, connecting)) => {
+                self.stays_plain(reason);
+                go_on(&connecting);
+            }
+        }
+    }
+
+    /// Gives the client its shadow and answers its call.
+    fn offer(&mut self, key: Key, connecting: Connecting) -> Result<(), (Plain, Box<Connecting>)> {
+        let prepared = self.prepare(&connecting);
+        let (client, client_shadow, server_shadow) = match prepared {
+            Ok(prepared) => prepared,
+            Err(reason) => return Err((reason, Box::new(connecting))),
+        };
+        let session = &connecting.held.session;
+        let call = &connecting.held.call;
+        let put = session.listener.replace(
+            call.id,
+            client_shadow.as_fd(),
+            connecting.number,
+            connecting.references.close_on_exec,
+        );
+        if put.is_err() {
+            return Err((Plain::Interrupted, Box::new(connecting)));
+        }
+        if let Ok(task) = Task::open(call.task) {
+            let anchor = client.anchor.as_fd();
+            let registrations = &connecting.references.registrations;
+            let number = connecting.number;
+            moves::registrations(&task, number, anchor, client_shadow.as_fd(), registrations);
+        }
+        // Interrupted now, it will ask again and be told.
+        let is_told = answer_of(&connecting).is_ok() && connecting.is_blocking;
+        let token = self.poller.token();
+        let events = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        self.poller.add(&client.anchor, token, events).ok();
+        let cookie = client.cookie;
+        let id = self.connections.insert(Connection {
+            key,
+            client: Some(client),
+            is_told,
+            state: State::Offered(Offered {
+                client_shadow: self.second_reference(client_shadow),
+                server_shadow,
+                token,
+                check: Instant::now() + FIRST_CHECK,
+                checks: 0,
+            }),
+        });
+        self.sources.insert(token, Source::Offered(id));
+        self.connections.names(cookie, id, Side::Client);
+        Ok(())
+    }
+
+    /// A shadow of TCP whose close lingers would keep us, if a program closed it first.
+    fn second_reference(&self, shadow: OwnedFd) -> Option<OwnedFd> {
+        if self.kind == Kind::Unix {
+            return Some(shadow);
+        }
+        if options::lingers(shadow.as_fd()) {
+            std::thread::spawn(move || drop(shadow));
+        }
+        None
+    }
+
+    fn prepare(&self, connecting: &Connecting) -> Result<(End, OwnedFd, OwnedFd), Plain> {
+        let failed = |_| Plain::Failed;
+        if !connecting.held.is_valid() {
+            return Err(Plain::Interrupted);
+        }
+        let (ours, theirs) = self.kind.pair().map_err(|_| Plain::Limit)?;
+        let anchor = connecting.anchor.try_clone().map_err(|_| Plain::Limit)?;
+        let client =
+            End::new(anchor, &ours, &connecting.held, connecting.number).map_err(failed)?;
+        options::carry(client.anchor.as_fd(), ours.as_fd(), self.kind);
+        if !connecting.is_blocking {
+            fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(failed)?;
+        }
+        Ok((client, ours, theirs))
+    }
+}
+
+/// The answer that the kernel would have given.
+fn answer_of(connecting: &Connecting) -> Result<(), Errno> {
+    connecting.held.answer(match connecting.is_blocking {
+        true => Ok(0),
+        false => Err(Errno::INPROGRESS),
+    })
+}
+
+/// Leaves a connection that has begun to the kernel.
+fn go_on(connecting: &Connecting) {
+    match connecting.is_blocking {
+        // The kernel goes on to wait, or finds it connected.
+        true => connecting.held.proceed(),
+        false => {
+            connecting.held.answer(Err(Errno::INPROGRESS)).ok();
+        }
+    }
+}

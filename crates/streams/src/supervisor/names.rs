@@ -1,0 +1,150 @@
+//! Names and options of streams, which are their anchors'.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::connection::End;
+use super::held::{Held, read_length};
+use super::state::Supervisor;
+use crate::options;
+use crate::shadow::Kind;
+use crate::sys::socket;
+
+/// The longest option value that is passed on.
+const MAX_OPTION_BYTES: usize = 1024;
+
+impl Supervisor {
+    /// `getsockname`
+    pub(super) fn local_name(&self, held: &Held) {
+        self.name(held, |end, _| Ok(&end.local));
+    }
+
+    /// `getpeername`
+    pub(super) fn peer_name(&self, held: &Held) {
+        self.name(held, |end, shadow| match self.kind {
+            Kind::Unix => Ok(&end.peer),
+            // TCP says when both ends have closed.
+            Kind::Tcp => socket::peer_name(shadow.as_fd()).map(|_| &end.peer),
+        });
+    }
+
+    fn name(
+        &self,
+        held: &Held,
+        of: impl for<'a> Fn(&'a End, &OwnedFd) -> Result<&'a Vec<u8>, Errno>,
+    ) {
+        let socket = held.socket();
+        let Some((file, shadow)) = socket.and_then(|(file, cookie)| {
+            let shadow = self.connections.of_shadow(cookie)?;
+            Some((file, shadow))
+        }) else {
+            return held.proceed();
+        };
+        let named = of(shadow.end, &file).and_then(|name| held.write_name(name));
+        held.answer(named.map(|()| 0)).ok();
+    }
+
+    /// Whether a shadow itself answers for its options of this level.
+    fn has_own(&self, level: i32) -> bool {
+        self.kind == Kind::Tcp && level == libc::IPPROTO_TCP
+    }
+
+    pub(super) fn get_option(&self, held: &Held) {
+        let shadow = held
+            .socket()
+            .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
+        let (level, name) = (held.call.int(1), held.call.int(2));
+        let is_own = self.has_own(level) || (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
+        let Some(shadow) = shadow.filter(|_| !is_own) else {
+            return held.proceed();
+        };
+        held.answer(get_option(held, shadow.end).map(|()| 0)).ok();
+    }
+
+    /// `ioctl` for bytes that the peer has not acknowledged (tcp(7), SIOCOUTQ): its system has them all.
+    pub(super) fn unacknowledged(&self, held: &Held) {
+        let shadow = held
+            .socket()
+            .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
+        if shadow.is_none() || self.kind == Kind::Tcp {
+            return held.proceed();
+        }
+        let task = held.task();
+        let written = task.and_then(|task| task.write(held.call.arguments[2], &[0; 4]));
+        held.answer(written.map(|()| 0)).ok();
+    }
+
+    pub(super) fn set_option(&mut self, held: &Held) {
+        let Some((file, cookie)) = held.socket() else {
+            return held.proceed();
+        };
+        let (level, name) = (held.call.int(1), held.call.int(2));
+        let Some(shadow) = self.connections.of_shadow(cookie) else {
+            let options = [
+                (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+                (libc::SOL_SOCKET, libc::SO_LINGER),
+            ];
+            if !options.contains(&(level, name)) || self.registry.listener(cookie).is_none() {
+                return held.proceed();
+            }
+            let result = set_option(held, |value| {
+                socket::set_option(file.as_fd(), level, name, value)
+            });
+            if !options::allow_streams(file.as_fd()) {
+                self.registry.forget(cookie);
+            }
+            held.answer(result.map(|()| 0)).ok();
+            return;
+        };
+        if self.has_own(level) {
+            return held.proceed();
+        }
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+            let result = set_option(held, |value| {
+                socket::set_option(file.as_fd(), level, name, value)
+            });
+            if options::resets_at_close(file.as_fd()) {
+                self.arm_reset(&shadow, &file);
+            }
+            held.answer(result.map(|()| 0)).ok();
+            return;
+        }
+        let anchor = shadow.end.anchor.as_fd();
+        let is_congestion = (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+        let result = match options::may_set(level, name) {
+            false if is_congestion => set_option(held, |value| match options::may_choose(value) {
+                true => socket::set_option(anchor, level, name, value),
+                false => Err(Errno::PERM),
+            }),
+            true => set_option(held, |value| {
+                if options::is_for_both(level, name) {
+                    socket::set_option(file.as_fd(), level, name, value)?;
+                }
+                socket::set_option(anchor, level, name, value)
+            }),
+            false => Err(Errno::NOPROTOOPT),
+        };
+        held.answer(result.map(|()| 0)).ok();
+    }
+}
+
+fn set_option(held: &Held, set: impl FnOnce(&[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
+    let length = usize::try_from(held.call.int(4)).map_err(|_| Errno::INVAL)?;
+    let task = held.task()?;
+    let value = task.read(held.call.arguments[3], length.min(MAX_OPTION_BYTES))?;
+    set(&value)
+}
+
+fn get_option(held: &Held, end: &End) -> Result<(), Errno> {
+    let (level, name) = (held.call.int(1), held.call.int(2));
+    if !options::may_get(level, name) {
+        return Err(Errno::NOPROTOOPT);
+    }
+    let task = held.task()?;
+    let (value_at, length_at) = (held.call.arguments[3], held.call.arguments[4]);
+    let room = read_length(&task, length_at)?;
+    let value = socket::option(end.anchor.as_fd(), level, name, room.min(MAX_OPTION_BYTES))?;
+    task.write(value_at, &value)?;
+    task.write(length_at, &(value.len() as u32).to_ne_bytes())
+}

@@ -1,0 +1,99 @@
+//! Requests at the control socket.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use latlab_wire::streams::{Answer, Request, Status};
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::state::{Source, Supervisor};
+use crate::control;
+use crate::registry::NodeId;
+
+impl Supervisor {
+    /// Takes a new client.
+    pub(super) fn welcome(&mut self) {
+        let Ok(client) = control::accept(&self.control) else {
+            return;
+        };
+        let token = self.poller.token();
+        if self
+            .poller
+            .add(&client.socket, token, EventFlags::IN)
+            .is_ok()
+        {
+            self.sources.insert(token, Source::Client(client));
+        }
+    }
+
+    /// Reads what a client says.
+    pub(super) fn request(&mut self, token: u64) {
+        let Some(Source::Client(client)) = self.sources.get_mut(&token) else {
+            return;
+        };
+        let (bytes, descriptor) = match control::receive(client.socket.as_fd()) {
+            Ok((bytes, descriptor)) if !bytes.is_empty() => (bytes, descriptor),
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            // Its end.
+            _ => {
+                self.sources.remove(&token);
+                return;
+            }
+        };
+        if let Some(node) = client.session.take() {
+            return self.take_listener(token, node, descriptor);
+        }
+        let answer = match serde_json::from_slice(&bytes) {
+            Ok(Request::Session { node }) => {
+                let mut nodes = self.config.nodes.iter();
+                match nodes.position(|known| known.name == node) {
+                    Some(index) => {
+                        client.session = Some(index);
+                        Answer::Done
+                    }
+                    None => Answer::Refused(format!("there is no node `{node}`")),
+                }
+            }
+            Ok(Request::Status) => Answer::Status(self.status()),
+            Ok(Request::Set { on }) => {
+                self.on = on;
+                Answer::Done
+            }
+            Err(error) => Answer::Refused(error.to_string()),
+        };
+        self.answer(token, &answer);
+    }
+
+    fn take_listener(&mut self, token: u64, node: NodeId, descriptor: Option<OwnedFd>) {
+        // Its process waits for no answer: calls that it makes before we have the listener are held for us.
+        if let Some(listener) = descriptor {
+            self.add_session(node, listener).ok();
+        }
+        self.sources.remove(&token);
+    }
+
+    fn answer(&self, token: u64, answer: &Answer) {
+        if let (Some(Source::Client(client)), Ok(text)) =
+            (self.sources.get(&token), serde_json::to_vec(answer))
+        {
+            control::answer(client.socket.as_fd(), &text);
+        }
+    }
+
+    fn status(&self) -> Status {
+        let sessions = self.sources.values();
+        Status {
+            on: self.on,
+            shadow: self.kind.word().into(),
+            sessions: sessions.filter(|s| matches!(s, Source::Session(_))).count(),
+            open: self.connections.len(),
+            streams: self.streams,
+            relayed: self.relayed,
+            plain: self
+                .plain
+                .iter()
+                .map(|(reason, count)| (reason.word().into(), *count))
+                .collect(),
+        }
+    }
+}

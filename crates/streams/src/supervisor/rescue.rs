@@ -1,0 +1,134 @@
+//! Offers that are not claimed: reset if the connection is gone, relayed if a program accepted it unseen.
+//!
+//! A program that is not under the filter may have a listening socket of one that is: passed to it, or kept by an
+//! io_uring. It gets the anchor. Then the client's bytes are taken from its shadow and sent through the anchor.
+
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{SendFlags, send};
+
+use super::connection::{ConnectionId, End, FIRST_CHECK, Shadow, State};
+use super::state::Supervisor;
+use crate::descriptors::holder;
+use crate::relay;
+use crate::shadow::Kind;
+use crate::sys::task::Task;
+use crate::sys::{socket, tables};
+
+/// The longest time between two looks at one offer.
+const MAX_PERIOD: Duration = Duration::from_secs(2);
+
+impl Supervisor {
+    /// Something happened at the client's anchor of an unclaimed offer.
+    pub(super) fn abandoned(&mut self, id: ConnectionId) {
+        let Some(anchor) = self.client_anchor(id) else {
+            return;
+        };
+        match socket::tcp_state(anchor.as_fd()) {
+            Ok(socket::TCP_CLOSE) | Err(_) => self.reset(id),
+            // Bytes or an end came through it, so a program has the other end.
+            Ok(_) => self.relay(id),
+        }
+    }
+
+    /// Looks whether an offer's connection was accepted unseen.
+    pub(super) fn check_offer(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let State::Offered(offered) = &mut connection.state else {
+            return;
+        };
+        offered.checks += 1;
+        let period = FIRST_CHECK * 2_u32.saturating_pow(offered.checks.min(8));
+        offered.check = Instant::now() + period.min(MAX_PERIOD);
+        let key = connection.key;
+        let netns = &self.config.nodes[key.server].netns;
+        if tables::is_accepted(netns, key.local, key.peer).unwrap_or(false) {
+            self.relay(id);
+        }
+    }
+
+    /// The server's end is gone before it was accepted, which a client sees as a reset.
+    fn reset(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(id) else {
+            return;
+        };
+        let State::Offered(offered) = connection.state else {
+            return;
+        };
+        self.sources.remove(&offered.token);
+        match &offered.client_shadow {
+            // An end that is closed with unread bytes resets the other one (unix(7)). A full one has some.
+            Some(client) => drop(send(client, b"\0", SendFlags::DONTWAIT)),
+            None => drop(set_socket_linger(
+                &offered.server_shadow,
+                Some(Duration::ZERO),
+            )),
+        }
+    }
+
+    /// Has the close of a shadow reset its peer, as `SO_LINGER` without a time does: an end of AF_UNIX does so while it
+    /// has unread bytes. An urgent byte is one that programs do not read by chance. `file` is the shadow.
+    pub(super) fn arm_reset(&self, shadow: &Shadow<'_>, file: &OwnedFd) {
+        if self.kind == Kind::Tcp {
+            set_socket_linger(file, Some(Duration::ZERO)).ok();
+            return;
+        }
+        let flags = SendFlags::OOB | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        if let State::Offered(offered) = &shadow.connection.state {
+            send(&offered.server_shadow, b"!", flags).ok();
+            return;
+        }
+        let peer = shadow.connection.end(shadow.side.other());
+        if let Some(peer) = peer.and_then(shadow_of) {
+            send(&peer, b"!", flags).ok();
+        }
+    }
+
+    /// Joins the server's end of the shadow with the client's anchor.
+    fn relay(&mut self, id: ConnectionId) {
+        let Some(anchor) = self.client_anchor(id).and_then(|a| a.try_clone().ok()) else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        if !matches!(connection.state, State::Offered(_)) {
+            return;
+        }
+        let State::Offered(offered) = std::mem::replace(&mut connection.state, State::Relayed)
+        else {
+            return;
+        };
+        self.poller.remove(&anchor);
+        self.sources.remove(&offered.token);
+        self.relayed += 1;
+        drop(offered.client_shadow);
+        if let Err(shadow) = relay::start(offered.server_shadow, anchor) {
+            end_both_ways(&shadow);
+        }
+    }
+}
+
+/// The shadow of an end, from whichever process has it now.
+fn shadow_of(end: &End) -> Option<OwnedFd> {
+    let file = |process: u32, number: i32| {
+        let file = Task::open(process).ok()?.file(number).ok()?;
+        (socket::cookie(file.as_fd()) == Ok(end.cookie)).then_some(file)
+    };
+    file(end.task, end.number).or_else(|| {
+        let (process, number) = holder(end.session.group(end.task)?, end.inode)?;
+        file(process, number)
+    })
+}
+
+fn end_both_ways(shadow: &OwnedFd) {
+    if let Ok(shadow) = shadow.try_clone() {
+        UnixStream::from(shadow).shutdown(Shutdown::Both).ok();
+    }
+}

@@ -1,0 +1,124 @@
+//! The loop, and what it dispatches.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+
+use super::accepts::Accepts;
+use super::connection::{ConnectionId, State};
+use super::held::{Held, Session};
+use super::state::{Error, Source, Supervisor, failed};
+
+/// How often closed streams are looked for.
+const SWEEP_PERIOD: Duration = Duration::from_millis(500);
+
+impl Supervisor {
+    /// Answers calls until the process is ended.
+    pub fn run(&mut self) -> Result<(), Error> {
+        loop {
+            let timeout = self
+                .next_deadline()
+                .saturating_duration_since(Instant::now());
+            let events = self.poller.wait(timeout).map_err(failed("wait"))?;
+            for (token, flags) in events {
+                self.dispatch(token, flags);
+            }
+            self.expire();
+            if self.swept.elapsed() >= SWEEP_PERIOD {
+                self.swept = Instant::now();
+                self.sweep();
+            }
+        }
+    }
+
+    fn dispatch(&mut self, token: u64, flags: EventFlags) {
+        match self.sources.get(&token) {
+            // Its source was removed meanwhile.
+            None => {}
+            Some(Source::Control) => self.welcome(),
+            Some(Source::Client(_)) => self.request(token),
+            Some(Source::Session(session)) => {
+                let session = session.clone();
+                self.receive(token, &session, flags);
+            }
+            Some(Source::Connecting(id)) => self.connected(*id),
+            Some(Source::Accepting(cookie)) => self.acceptable(*cookie),
+            Some(Source::Offered(id)) => self.abandoned(*id),
+        }
+    }
+
+    fn receive(&mut self, token: u64, session: &Rc<Session>, flags: EventFlags) {
+        if !flags.contains(EventFlags::IN) {
+            // No task is left under the filter.
+            if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+                self.poller.remove(session.listener.descriptor());
+                self.sources.remove(&token);
+            }
+            return;
+        }
+        if let Ok(Some(call)) = session.listener.receive() {
+            let session = session.clone();
+            let entry = self.ledger.note(session.number, call.id);
+            self.call(Held {
+                session,
+                call,
+                _entry: entry,
+            });
+        }
+    }
+
+    fn call(&mut self, held: Held) {
+        match held.call.number {
+            libc::SYS_connect => self.connect(held),
+            libc::SYS_accept => self.accept(held, 0),
+            libc::SYS_accept4 => {
+                let flags = held.call.int(3);
+                self.accept(held, flags);
+            }
+            libc::SYS_listen => self.listen(&held),
+            libc::SYS_getsockname => self.local_name(&held),
+            libc::SYS_getpeername => self.peer_name(&held),
+            libc::SYS_getsockopt => self.get_option(&held),
+            libc::SYS_setsockopt => self.set_option(&held),
+            libc::SYS_ioctl => self.unacknowledged(&held),
+            libc::SYS_io_uring_setup => {
+                self.registry.unseen(held.node());
+                held.proceed();
+            }
+            _ => held.proceed(),
+        }
+    }
+
+    fn next_deadline(&self) -> Instant {
+        let connecting = self.connections.iter().filter_map(|(_, c)| match &c.state {
+            State::Connecting(connecting) => connecting.deadline,
+            State::Offered(offered) => Some(offered.check),
+            State::Claimed { .. } | State::Relayed => None,
+        });
+        let accepting = self.accepts.values().filter_map(Accepts::deadline);
+        let sweep = self.swept + SWEEP_PERIOD;
+        connecting.chain(accepting).fold(sweep, Instant::min)
+    }
+
+    /// Acts on what has come due.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        let due: Vec<(ConnectionId, bool)> = self
+            .connections
+            .iter()
+            .filter_map(|(id, connection)| match &connection.state {
+                State::Connecting(c) => c.deadline.filter(|at| *at <= now).map(|_| (id, true)),
+                State::Offered(o) if o.check <= now => Some((id, false)),
+                _ => None,
+            })
+            .collect();
+        for (id, is_connecting) in due {
+            match is_connecting {
+                true => self.too_slow(id),
+                false => self.check_offer(id),
+            }
+        }
+        self.expire_accepts(now);
+    }
+}

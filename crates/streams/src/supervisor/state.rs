@@ -1,0 +1,152 @@
+//! The supervisor's state, and the steps that several calls have in common.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::Instant;
+
+use latlab_wire::streams::Config;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::accepts::Accepts;
+use super::connection::{ConnectionId, Connections, State};
+use super::held::Session;
+use super::poll::Poller;
+use crate::control;
+use crate::ledger::Ledger;
+use crate::registry::{NodeId, Plain, Registry};
+use crate::shadow::Kind;
+use crate::sys::listener::Listener;
+
+/// Streams that are open at once; further connections are plain. Each takes two descriptors here.
+const MAX_CONNECTIONS: usize = 100_000;
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}")]
+    Shadow(String),
+    #[error("{action}: {source}")]
+    Io {
+        action: &'static str,
+        source: io::Error,
+    },
+}
+
+pub(super) fn failed(action: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Io { action, source }
+}
+
+/// The meaning of a token of the poller.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The socket for requests.
+    Control,
+    Client(control::Client),
+    Session(Rc<Session>),
+    /// A held `connect`.
+    Connecting(ConnectionId),
+    /// A held `accept` on the listening socket with this cookie.
+    Accepting(u64),
+    /// The anchor of a client whose stream was not claimed yet.
+    Offered(ConnectionId),
+}
+
+pub struct Supervisor {
+    pub(super) poller: Poller,
+    pub(super) sources: HashMap<u64, Source>,
+    pub(super) config: Config,
+    pub(super) kind: Kind,
+    pub(super) on: bool,
+    pub(super) registry: Registry,
+    pub(super) connections: Connections,
+    /// Held `accept` calls, by the cookie of their listening socket.
+    pub(super) accepts: HashMap<u64, Accepts>,
+    pub(super) control: OwnedFd,
+    /// Takes a copy of each listener, for when this process ends.
+    pub(super) keeper: OwnedFd,
+    pub(super) ledger: Rc<Ledger>,
+    pub(super) sessions: usize,
+    pub(super) streams: u64,
+    pub(super) relayed: u64,
+    pub(super) plain: BTreeMap<Plain, u64>,
+    pub(super) swept: Instant,
+}
+
+impl Supervisor {
+    /// A supervisor that takes requests at `control`, a listening SOCK_SEQPACKET socket.
+    pub fn new(
+        config: Config,
+        control: OwnedFd,
+        keeper: OwnedFd,
+        held: OwnedFd,
+    ) -> Result<Self, Error> {
+        let kind = Kind::choose(config.shadow).map_err(Error::Shadow)?;
+        let poller = Poller::new().map_err(failed("make a poller"))?;
+        let mut supervisor = Self {
+            poller,
+            sources: HashMap::new(),
+            kind,
+            on: true,
+            registry: Registry::new(&config),
+            config,
+            connections: Connections::default(),
+            accepts: HashMap::new(),
+            control,
+            keeper,
+            ledger: Ledger::new(held),
+            sessions: 0,
+            streams: 0,
+            relayed: 0,
+            plain: BTreeMap::new(),
+            swept: Instant::now(),
+        };
+        let token = supervisor.poller.token();
+        supervisor
+            .poller
+            .add(&supervisor.control, token, EventFlags::IN)
+            .map_err(failed("watch the control socket"))?;
+        supervisor.sources.insert(token, Source::Control);
+        Ok(supervisor)
+    }
+
+    /// Takes over the listener of processes of a node.
+    pub(super) fn add_session(&mut self, node: NodeId, listener: OwnedFd) -> Result<(), Errno> {
+        control::send_descriptor(self.keeper.as_fd(), listener.as_fd()).ok();
+        let number = self.sessions;
+        self.sessions += 1;
+        let listener = Listener::new(listener);
+        // Without it, calls are answered as well.
+        listener.wake_in_turn().ok();
+        let token = self.poller.token();
+        self.poller
+            .add(listener.descriptor(), token, EventFlags::IN)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let session = Rc::new(Session::new(listener, node, number));
+        self.sources.insert(token, Source::Session(session));
+        Ok(())
+    }
+
+    /// Counts a connection that stays plain.
+    pub(super) fn stays_plain(&mut self, reason: Plain) {
+        *self.plain.entry(reason).or_default() += 1;
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.connections.len() >= MAX_CONNECTIONS
+    }
+
+    /// Puts a connection into a state after [`State::Offered`]; returns the token of the client's anchor.
+    pub(super) fn claimed(&mut self, id: ConnectionId, state: State) -> Option<u64> {
+        let connection = self.connections.get_mut(id)?;
+        match std::mem::replace(&mut connection.state, state) {
+            State::Offered(offered) => Some(offered.token),
+            _ => None,
+        }
+    }
+
+    pub(super) fn client_anchor(&self, id: ConnectionId) -> Option<&OwnedFd> {
+        let connection = self.connections.get(id)?;
+        connection.client.as_ref().map(|client| &client.anchor)
+    }
+}

@@ -1,0 +1,212 @@
+//! Sockets of other processes, of which we hold the file: names, options, and calls in their place.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use latlab_wire::streams::parse_sockaddr;
+use rustix::io::Errno;
+
+use super::listener::last_error;
+
+/// Room for the longest `sockaddr`.
+const NAME_BYTES: usize = size_of::<libc::sockaddr_storage>();
+
+/// `linux/socket.h`: whether descriptors may be received through an AF_UNIX socket (Linux 6.16).
+pub const SO_PASSRIGHTS: i32 = 83;
+/// `linux/tcp.h`, not for an unconnected socket.
+pub const TCP_CLOSE: u8 = 7;
+
+/// Reads an option into as many bytes as it may have; returns those that the kernel wrote.
+pub fn option(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    room: usize,
+) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0_u8; room];
+    let mut length = room as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `bytes` and the new length into `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    checked(result)?;
+    bytes.truncate(length as usize);
+    Ok(bytes)
+}
+
+pub fn int_option(socket: BorrowedFd<'_>, level: i32, name: i32) -> Result<i32, Errno> {
+    let bytes = option(socket, level, name, 4)?;
+    bytes
+        .try_into()
+        .map(i32::from_ne_bytes)
+        .map_err(|_| Errno::INVAL)
+}
+
+pub fn set_option(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    value: &[u8],
+) -> Result<(), Errno> {
+    // SAFETY: the kernel reads `value` only.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_ptr().cast(),
+            value.len() as libc::socklen_t,
+        )
+    };
+    checked(result).map(drop)
+}
+
+/// The kernel's own number of a socket, never used twice. An error for what is no socket.
+pub fn cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let bytes = option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, 8)?;
+    bytes
+        .try_into()
+        .map(u64::from_ne_bytes)
+        .map_err(|_| Errno::INVAL)
+}
+
+/// Whether it is a TCP socket of IPv4 or IPv6.
+pub fn is_tcp(socket: BorrowedFd<'_>) -> bool {
+    let domain = int_option(socket, libc::SOL_SOCKET, libc::SO_DOMAIN);
+    let protocol = int_option(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL);
+    matches!(domain, Ok(libc::AF_INET | libc::AF_INET6)) && protocol == Ok(libc::IPPROTO_TCP)
+}
+
+/// The state of a TCP socket, the first byte of `struct tcp_info`.
+pub fn tcp_state(socket: BorrowedFd<'_>) -> Result<u8, Errno> {
+    let bytes = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, 1)?;
+    bytes.first().copied().ok_or(Errno::INVAL)
+}
+
+/// The pending error, which is taken from the socket.
+pub fn take_error(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    match int_option(socket, libc::SOL_SOCKET, libc::SO_ERROR)? {
+        0 => Ok(()),
+        error => Err(Errno::from_raw_os_error(error)),
+    }
+}
+
+type NameOf =
+    unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
+
+/// The bytes of the socket's own address.
+pub fn local_name(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    name(socket, libc::getsockname)
+}
+
+/// The bytes of the address at the other end.
+pub fn peer_name(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    name(socket, libc::getpeername)
+}
+
+pub fn local(socket: BorrowedFd<'_>) -> Result<SocketAddr, Errno> {
+    parse_sockaddr(&local_name(socket)?).ok_or(Errno::AFNOSUPPORT)
+}
+
+pub fn peer(socket: BorrowedFd<'_>) -> Result<SocketAddr, Errno> {
+    parse_sockaddr(&peer_name(socket)?).ok_or(Errno::AFNOSUPPORT)
+}
+
+fn name(socket: BorrowedFd<'_>, of: NameOf) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0_u8; NAME_BYTES];
+    let mut length = NAME_BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `bytes` and the real length into `length`.
+    let result = unsafe {
+        of(
+            socket.as_raw_fd(),
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    checked(result)?;
+    bytes.truncate(length as usize);
+    Ok(bytes)
+}
+
+/// Connects in the socket's own network namespace, whatever ours is, without waiting.
+pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<(), Errno> {
+    without_blocking(socket, || {
+        // SAFETY: the kernel reads the bytes of the address only.
+        let result = unsafe {
+            libc::connect(
+                socket.as_raw_fd(),
+                address.as_ptr().cast(),
+                address.len() as libc::socklen_t,
+            )
+        };
+        checked(result).map(drop)
+    })
+}
+
+/// Has a connected socket be as it was before.
+pub fn disconnect(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    connect(socket, &[0; NAME_BYTES])
+}
+
+/// The next connection of a listening socket, without waiting.
+pub fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    without_blocking(socket, || {
+        let flags = libc::SOCK_CLOEXEC;
+        let none = std::ptr::null_mut();
+        // SAFETY: no address is asked for.
+        let result = unsafe { libc::accept4(socket.as_raw_fd(), none, none.cast(), flags) };
+        // SAFETY: a new descriptor without another owner.
+        checked(result).map(|new| unsafe { OwnedFd::from_raw_fd(new) })
+    })
+}
+
+/// Has a socket of another process listen.
+pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> Result<(), Errno> {
+    // SAFETY: plain numbers.
+    checked(unsafe { libc::listen(socket.as_raw_fd(), backlog) }).map(drop)
+}
+
+/// A time that a call may take (socket(7), SO_RCVTIMEO and SO_SNDTIMEO); none for ever.
+pub fn timeout(socket: BorrowedFd<'_>, name: i32) -> Option<Duration> {
+    let value = option(socket, libc::SOL_SOCKET, name, 16).ok()?;
+    let (seconds, micros) = (value.get(..8)?, value.get(8..16)?);
+    let seconds = u64::from_ne_bytes(seconds.try_into().ok()?);
+    let micros = u64::from_ne_bytes(micros.try_into().ok()?);
+    let timeout = Duration::from_secs(seconds) + Duration::from_micros(micros);
+    (!timeout.is_zero()).then_some(timeout)
+}
+
+/// The flags of an open file, which all its descriptors share.
+pub fn flags(socket: impl AsFd) -> Result<rustix::fs::OFlags, Errno> {
+    rustix::fs::fcntl_getfl(socket)
+}
+
+/// Makes a call on a file whose flags another process set. They are for that moment as we need them.
+fn without_blocking<T>(
+    socket: BorrowedFd<'_>,
+    call: impl FnOnce() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    use rustix::fs::{OFlags, fcntl_setfl};
+    let before = flags(socket)?;
+    if before.contains(OFlags::NONBLOCK) {
+        return call();
+    }
+    fcntl_setfl(socket, before | OFlags::NONBLOCK)?;
+    let result = call();
+    fcntl_setfl(socket, before)?;
+    result
+}
+
+fn checked(result: libc::c_int) -> Result<libc::c_int, Errno> {
+    match result {
+        0.. => Ok(result),
+        _ => Err(last_error()),
+    }
+}

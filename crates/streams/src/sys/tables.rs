@@ -1,0 +1,119 @@
+//! The kernel's tables of sockets (/proc/net).
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// The inodes of all open sockets of a table, in the calling thread's namespace. Those of closed ones are 0.
+pub fn inodes(table: Table) -> io::Result<HashSet<u64>> {
+    let (file, column) = match table {
+        Table::Unix => ("unix", UNIX_INODE),
+        Table::Tcp => ("tcp", TCP_INODE),
+    };
+    let text = fs::read_to_string(format!("/proc/thread-self/net/{file}"))?;
+    let inodes = text.lines().skip(1).filter_map(|line| {
+        let word = line.split_whitespace().nth(column)?;
+        word.parse().ok()
+    });
+    Ok(inodes.collect())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    Unix,
+    Tcp,
+}
+
+/// Columns of a line, from 0.
+const UNIX_INODE: usize = 6;
+const TCP_LOCAL: usize = 1;
+const TCP_PEER: usize = 2;
+const TCP_INODE: usize = 9;
+
+/// Whether a program has accepted the connection with these names in a namespace: until then its socket has no inode.
+pub fn is_accepted(netns: &Path, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
+    let netns = File::open(netns)?;
+    // A thread is in a network namespace, so this one ends there.
+    let look = move || {
+        move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+        let files = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
+        let mut lines = files.iter().map(fs::read_to_string);
+        lines.try_fold(false, |found, text| {
+            Ok::<_, io::Error>(found || text?.lines().any(|line| is_held(line, local, peer)))
+        })
+    };
+    let looked = thread::spawn(look).join();
+    looked.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+fn is_held(line: &str, local: SocketAddr, peer: SocketAddr) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = |column: usize| words.get(column).and_then(|word| address(word));
+    name(TCP_LOCAL) == Some(local)
+        && name(TCP_PEER) == Some(peer)
+        && words.get(TCP_INODE).is_some_and(|inode| *inode != "0")
+}
+
+/// An address as the tables have it: words of 32 bits in the machine's order, in hexadecimal digits.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (digits, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |at: usize| u32::from_str_radix(digits.get(at..at + 8)?, 16).ok();
+    let ip = match digits.len() {
+        8 => IpAddr::V4(Ipv4Addr::from(word(0)?.to_ne_bytes())),
+        32 => {
+            let mut bytes = [0; 16];
+            for (index, four) in bytes.chunks_exact_mut(4).enumerate() {
+                four.copy_from_slice(&word(8 * index)?.to_ne_bytes());
+            }
+            IpAddr::V6(Ipv6Addr::from(bytes))
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip.to_canonical(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_is_accepted_once_a_program_has_it() {
+        let own = Path::new("/proc/self/ns/net");
+        for at in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(at) else {
+                continue;
+            };
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let names = (client.peer_addr().unwrap(), client.local_addr().unwrap());
+            assert!(!is_accepted(own, names.0, names.1).unwrap());
+            let _server = listener.accept().unwrap();
+            assert!(is_accepted(own, names.0, names.1).unwrap());
+        }
+    }
+
+    #[test]
+    fn open_sockets_are_in_their_table_and_closed_ones_are_not() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        use std::os::unix::net::UnixStream;
+        let (one, other) = UnixStream::pair().unwrap();
+        let inode = |socket: &UnixStream| {
+            let path = format!("/proc/self/fd/{}", socket.as_raw_fd());
+            fs::metadata(path).unwrap().ino()
+        };
+        let (first, second) = (inode(&one), inode(&other));
+        let open = inodes(Table::Unix).unwrap();
+        assert!(open.contains(&first) && open.contains(&second));
+        drop(one);
+        let open = inodes(Table::Unix).unwrap();
+        assert!(!open.contains(&first) && open.contains(&second));
+    }
+}
