@@ -114,7 +114,7 @@ class Programs(unittest.TestCase):
         self.assertEqual((said.returncode, said.stderr), (0, ""))
         crates = BENCH.parent / "crates"
         examples = {f"examples/{path.stem}" for path in crates.glob("*/examples/*")}
-        self.assertEqual(built - examples, {"latlab", "latlab-agent", "latlab-overlay"})
+        self.assertEqual(built - examples, {"latlab", "latlab-agent", "latlab-overlay", "latlab-streams"})
 
     def test_one_command_builds_all_programs(self):
         plain = ["cargo", "build", "--release", "--locked"]
