@@ -331,6 +331,27 @@ impl Drop for Background {
 }
 
 #[test]
+fn a_server_of_multipath_tcp_has_streams() {
+    enter("a_server_of_multipath_tcp_has_streams", |bench| {
+        let name = bench.deploy("multipath", &lab("container"));
+        // As Go's servers listen, with the protocol's number (IPPROTO_MPTCP).
+        let listen = "listener = socket.create_server((sys.argv[1], 7000))";
+        let multipath = "listener = socket.socket(proto=262)\nlistener.bind((sys.argv[1], 7000))\n\
+                         listener.listen()";
+        let server = DIGEST.replace(listen, multipath);
+        start_python(bench, &name, "b", &["-c", &server, "0.0.0.0"]);
+        let send = ["python3", "-c", SEND, FAST, "10", "0"];
+        assert_eq!(
+            bench.exec(&name, "a", &send).good().out,
+            "connected\nwell\n"
+        );
+        assert_eq!(count(bench, &name, "streams"), 1);
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
 fn what_the_filter_cannot_see_stays_plain() {
     enter("what_the_filter_cannot_see_stays_plain", |bench| {
         let name = bench.deploy("plain", &lab("native"));

@@ -13,7 +13,15 @@ use latlab_wire::streams::Config;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Resource, Rlimit, setrlimit};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities, set_no_new_privs, unshare_unsafe,
+};
+
+/// The supervisor's privileges: descriptors and memory of nodes' processes, their network namespaces, and buffers beyond the
+/// machine's limit. The keeper has none.
+const NEEDED: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::SYS_ADMIN)
+    .union(CapabilitySet::NET_ADMIN);
 
 /// Descriptors for 100,000 streams and more.
 const MAX_DESCRIPTORS: u64 = 1 << 20;
@@ -72,6 +80,7 @@ fn keep(arguments: &Arguments) -> Result<(), String> {
         .spawn();
     let mut supervisor = supervisor.map_err(failed)?;
     drop(theirs);
+    give_up_all_but(CapabilitySet::empty())?;
     keeper::run(ours, held).map_err(|error| format!("keep listeners: {error}"))?;
     match supervisor.wait() {
         Ok(status) if status.success() => Ok(()),
@@ -103,9 +112,21 @@ fn supervise(arguments: &Arguments, inherited: &[RawFd]) -> Result<(), String> {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|error| format!("make a network namespace: {error}"))?;
     latlab_streams::loopback_up().map_err(|error| format!("set the loopback up: {error}"))?;
+    give_up_all_but(NEEDED)?;
     let mut supervisor =
         Supervisor::new(config, control, keeper, held).map_err(|error| error.to_string())?;
     supervisor.run().map_err(|error| error.to_string())
+}
+
+fn give_up_all_but(kept: CapabilitySet) -> Result<(), String> {
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    set_no_new_privs(true)
+        .and_then(|()| set_capabilities(None, sets))
+        .map_err(|error| format!("give up capabilities: {error}"))
 }
 
 fn read_config(path: &Path) -> Result<Config, String> {

@@ -180,6 +180,14 @@ pub fn lingers(socket: BorrowedFd<'_>) -> bool {
     linger(socket).is_some_and(|time| !time.is_zero())
 }
 
+/// Whether its sending is of a kind that a shadow does not have: the first data connects (TCP_FASTOPEN_CONNECT), or pages
+/// are pinned and completions told (SO_ZEROCOPY).
+pub fn defers_or_pins(socket: BorrowedFd<'_>) -> bool {
+    let is_set = |level, name| int_option(socket, level, name).is_ok_and(|value| value != 0);
+    is_set(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT)
+        || is_set(libc::SOL_SOCKET, libc::SO_ZEROCOPY)
+}
+
 fn linger(socket: BorrowedFd<'_>) -> Option<Duration> {
     socket_linger(socket).ok().flatten()
 }
@@ -188,7 +196,7 @@ fn linger(socket: BorrowedFd<'_>) -> Option<Duration> {
 /// (tcp(7), TCP_DEFER_ACCEPT), which an anchor never has, nor where they inherit that closing resets them.
 pub fn allow_streams(listening: BorrowedFd<'_>) -> bool {
     let seconds = int_option(listening, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
-    seconds == Ok(0) && !resets_at_close(listening)
+    seconds == Ok(0) && !resets_at_close(listening) && !defers_or_pins(listening)
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub enum Plain {
     NoListener,
     SharedDescriptor,
     ResetAtClose,
+    /// TCP_FASTOPEN_CONNECT, with which the first data connects, or SO_ZEROCOPY, whose completions no shadow tells.
+    SpecialSending,
     AsyncIo,
     ForeignSource,
     Limit,
@@ -34,6 +36,7 @@ impl Plain {
             Plain::NoListener => "no-listener",
             Plain::SharedDescriptor => "shared-descriptor",
             Plain::ResetAtClose => "reset-at-close",
+            Plain::SpecialSending => "special-sending",
             Plain::AsyncIo => "async-io",
             Plain::ForeignSource => "foreign-source",
             Plain::Limit => "limit",

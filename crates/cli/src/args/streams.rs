@@ -22,6 +22,7 @@ Reasons for which a connection stays plain:
   no-listener        the server listens in a way that latlab did not see
   shared-descriptor  another descriptor or process has the socket that is being connected
   reset-at-close     SO_LINGER with no time was set before the connection was made
+  special-sending    TCP_FASTOPEN_CONNECT or SO_ZEROCOPY was set before
   async-io           the socket sends signals when it is ready (O_ASYNC)
   foreign-source     the client speaks from an address that the lab did not give it
   slow               a non-blocking connection was not made within 2 ms

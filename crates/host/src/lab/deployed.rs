@@ -212,7 +212,10 @@ impl Lab {
             cache: self.dirs.cache(),
             process: self.process(index),
             cgroup: None,
-            streams: streams::joins(self.plan(), index).then(|| self.dirs.streams(&self.state.lab)),
+            streams: self
+                .plan()
+                .has_streams(plan)
+                .then(|| self.dirs.streams(&self.state.lab)),
             channels: &self.channels,
         })
     }
@@ -229,8 +232,8 @@ impl Lab {
 
     /// A filter goes with a process, and its listener cannot be saved with it.
     pub(super) fn check_no_streams(&self, node: &str) -> Result<(), Error> {
-        let (index, _) = self.node(node)?;
-        match streams::joins(self.plan(), index) {
+        let (_, plan) = self.node(node)?;
+        match self.plan().has_streams(plan) {
             true => Err(Error::HasStreams(node.to_owned())),
             false => Ok(()),
         }

@@ -9,6 +9,6 @@ mod start;
 
 pub use client::Client;
 pub(crate) use client::open_session;
-pub use config::{has_streams, joins};
+pub use config::has_streams;
 pub use error::Error;
 pub(crate) use start::start;

@@ -50,6 +50,16 @@ impl Plan {
         self.nodes.iter().find(|n| n.name == name)
     }
 
+    /// Whether the TCP connections of a node may be streams: its processes are the host's, and a link of it has them.
+    pub fn has_streams(&self, node: &NodePlan) -> bool {
+        let is_end = |link: &LinkPlan| {
+            let mut ends = link.endpoints.iter();
+            ends.any(|end| self.nodes[end.node].name == node.name)
+        };
+        let mut links = self.links.iter().filter(|link| !link.streams().is_off());
+        !node.kind().is_guest() && !node.kind().is_host() && links.any(is_end)
+    }
+
     /// The interfaces of the host that its nodes get, or functions of them.
     pub fn lent_interfaces(&self) -> impl Iterator<Item = &str> {
         let lent = self.links.iter().flat_map(|link| link.medium.interfaces());

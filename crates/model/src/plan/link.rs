@@ -190,6 +190,14 @@ impl Medium {
 }
 
 impl LinkPlan {
+    /// The sockets without a network that TCP connections between its ends take.
+    pub fn streams(&self) -> Streams {
+        match &self.medium {
+            Medium::Overlay(overlay) => overlay.streams,
+            _ => Streams::Off,
+        }
+    }
+
     /// The carrier of an overlay, and why it was chosen, where the lab names none.
     pub fn choice(&self) -> Option<String> {
         let Medium::Overlay(overlay) = &self.medium else {

@@ -21,7 +21,7 @@ impl Supervisor {
         let Some((file, cookie)) = held.socket() else {
             return held.proceed();
         };
-        if !socket::is_tcp(file.as_fd()) {
+        if !socket::takes_tcp(file.as_fd()) {
             return held.proceed();
         }
         let result = socket::listen(file.as_fd(), held.call.int(1));

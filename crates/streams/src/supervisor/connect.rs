@@ -9,9 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 
-use super::connection::{
-    Connecting, Connection, ConnectionId, End, FIRST_CHECK, Offered, Side, State,
-};
+use super::connection::{Connecting, Connection, ConnectionId, End, Offered, Side, State};
 use super::held::Held;
 use super::moves;
 use super::state::{Source, Supervisor};
@@ -20,7 +18,6 @@ use crate::options;
 use crate::registry::{Key, Plain, Target};
 use crate::shadow::Kind;
 use crate::sys::socket;
-use crate::sys::task::Task;
 
 /// How long a non-blocking call is held at most. A handshake within the host takes some 50 µs.
 const NON_BLOCKING_TIMEOUT: Duration = Duration::from_millis(2);
@@ -38,25 +35,19 @@ fn is_connecting(state: u8) -> bool {
 impl Supervisor {
     pub(super) fn connect(&mut self, held: Held) {
         let number = held.call.int(0);
-        let Ok(task) = Task::open(held.call.task) else {
-            return held.proceed();
-        };
-        let file = task.file(number);
-        if !held.is_valid() {
-            return;
-        }
-        let Ok((file, cookie)) = file.and_then(|f| socket::cookie(f.as_fd()).map(|c| (f, c)))
-        else {
+        let Some((file, cookie)) = held.socket() else {
             return held.proceed();
         };
         let length = held.call.arguments[2].min(MAX_ADDRESS_BYTES);
-        let Ok(address) = task.read(held.call.arguments[1], length as usize) else {
+        let address = held.memory();
+        let address = address.and_then(|m| m.read(held.call.arguments[1], length as usize));
+        let Ok(address) = address else {
             return held.proceed();
         };
         if let Some(shadow) = self.connections.of_shadow(cookie) {
             let id = shadow.id;
             return match address.starts_with(&UNSPECIFIED) {
-                true => self.disconnect(&held, &task, &file, cookie),
+                true => self.disconnect(&held, &file, cookie),
                 false => self.connect_again(&held, id),
             };
         }
@@ -113,7 +104,7 @@ impl Supervisor {
     }
 
     /// Dissolves a connection: the program gets its anchor back, which is connected no more.
-    fn disconnect(&self, held: &Held, task: &Task, file: &OwnedFd, cookie: u64) {
+    fn disconnect(&self, held: &Held, file: &OwnedFd, cookie: u64) {
         let Some(shadow) = self.connections.of_shadow(cookie) else {
             return held.proceed();
         };
@@ -127,7 +118,7 @@ impl Supervisor {
             let listener = &held.session.listener;
             listener.replace(held.call.id, anchor.as_fd(), number, found.close_on_exec)?;
             let (file, anchor) = (file.as_fd(), anchor.as_fd());
-            moves::registrations(task, number, file, anchor, &found.registrations);
+            moves::registrations(&held.task()?, number, file, anchor, &found.registrations);
             Ok(0)
         };
         held.answer(result()).ok();
@@ -147,6 +138,7 @@ impl Supervisor {
             () if !self.on => return Err(Plain::Off),
             () if self.is_full() => return Err(Plain::Limit),
             () if options::resets_at_close(file.as_fd()) => return Err(Plain::ResetAtClose),
+            () if options::defers_or_pins(file.as_fd()) => return Err(Plain::SpecialSending),
             // Signals of readiness go with the file.
             () if flags.bits() & libc::O_ASYNC as u32 != 0 => return Err(Plain::AsyncIo),
             () => {}
@@ -190,6 +182,7 @@ impl Supervisor {
             state: State::Connecting(connecting),
         });
         self.sources.insert(token, Source::Connecting(id));
+        self.connecting.insert(id);
         self.connected(id);
     }
 
@@ -231,13 +224,13 @@ impl Supervisor {
 
     /// Has the connection of an anchor stay plain, if it has not been exchanged.
     fn withdraw(&mut self, cookie: u64) {
-        let id = self.connections.iter().find_map(|(id, c)| match &c.state {
-            State::Connecting(connecting) => {
-                let own = socket::cookie(connecting.anchor.as_fd());
-                (own == Ok(cookie)).then_some(id)
+        let is_of = |id: &ConnectionId| match self.connections.get(*id).map(|c| &c.state) {
+            Some(State::Connecting(connecting)) => {
+                socket::cookie(connecting.anchor.as_fd()) == Ok(cookie)
             }
-            _ => None,
-        });
+            _ => false,
+        };
+        let id = self.connecting.iter().copied().find(is_of);
         if id.and_then(|id| self.end_connecting(id)).is_some() {
             self.stays_plain(Plain::Interrupted);
         }
@@ -248,6 +241,7 @@ impl Supervisor {
         if !matches!(self.connections.get(id)?.state, State::Connecting(_)) {
             return None;
         }
+        self.connecting.remove(&id);
         let State::Connecting(connecting) = self.connections.remove(id)?.state else {
             return None;
         };
@@ -290,7 +284,7 @@ impl Supervisor {
         if put.is_err() {
             return Err((Plain::Interrupted, Box::new(connecting)));
         }
-        if let Ok(task) = Task::open(call.task) {
+        if let Ok(task) = connecting.held.task() {
             let anchor = client.anchor.as_fd();
             let registrations = &connecting.references.registrations;
             let number = connecting.number;
@@ -299,7 +293,7 @@ impl Supervisor {
         // Interrupted now, it will ask again and be told.
         let is_told = answer_of(&connecting).is_ok() && connecting.is_blocking;
         let token = self.poller.token();
-        let events = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        let events = EventFlags::IN | EventFlags::RDHUP;
         self.poller.add(&client.anchor, token, events).ok();
         let cookie = client.cookie;
         let id = self.connections.insert(Connection {
@@ -310,8 +304,7 @@ impl Supervisor {
                 client_shadow: self.second_reference(client_shadow),
                 server_shadow,
                 token,
-                check: Instant::now() + FIRST_CHECK,
-                checks: 0,
+                since: Instant::now(),
             }),
         });
         self.sources.insert(token, Source::Offered(id));

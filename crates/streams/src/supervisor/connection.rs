@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::fs::fstat;
 use rustix::io::Errno;
@@ -14,9 +14,6 @@ use crate::registry::Key;
 use crate::sys::socket;
 
 pub(super) type ConnectionId = u64;
-
-/// When an offer is first looked at. Most are claimed within a millisecond.
-pub(super) const FIRST_CHECK: Duration = Duration::from_millis(100);
 
 /// An end of a connection that a program has a shadow of.
 #[derive(Debug)]
@@ -89,9 +86,7 @@ pub(super) struct Offered {
     pub server_shadow: OwnedFd,
     /// The token of the client's anchor at the poller.
     pub token: u64,
-    /// When the kernel's table is next asked whether another program accepted it.
-    pub check: Instant,
-    pub checks: u32,
+    pub since: Instant,
 }
 
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::ledger::Entry;
 use crate::registry::NodeId;
 use crate::sys::listener::{Call, Listener};
 use crate::sys::socket;
-use crate::sys::task::Task;
+use crate::sys::task::{Memory, Task};
 
 /// The processes that share a filter: those started by one `latlab exec`, and their children.
 #[derive(Debug)]
@@ -54,18 +54,21 @@ impl Held {
         self.session.node
     }
 
-    /// Its task. The number may be another one's by now, unless the call is valid afterwards.
+    /// Its task, if that still waits.
     pub(super) fn task(&self) -> Result<Task, Errno> {
-        Task::open(self.call.task).map_err(|_| Errno::SRCH)
+        let task = Task::open(self.call.task).map_err(|_| Errno::SRCH)?;
+        self.is_valid().then_some(task).ok_or(Errno::SRCH)
+    }
+
+    /// The memory of its task, if that still waits.
+    pub(super) fn memory(&self) -> Result<Memory, Errno> {
+        let memory = Memory::open(self.call.task).map_err(|_| Errno::SRCH)?;
+        self.is_valid().then_some(memory).ok_or(Errno::SRCH)
     }
 
     /// The socket at its first argument, with the socket's cookie.
     pub(super) fn socket(&self) -> Option<(OwnedFd, u64)> {
         let file = self.task().ok()?.file(self.call.int(0)).ok()?;
-        // The task of that number is the one that waits.
-        if !self.is_valid() {
-            return None;
-        }
         let cookie = socket::cookie(file.as_fd()).ok()?;
         Some((file, cookie))
     }
@@ -81,11 +84,11 @@ impl Held {
     /// Writes an address and its length, the second and third argument, as the kernel does: cut off where the room
     /// ends, with the whole length.
     pub(super) fn write_name(&self, name: &[u8]) -> Result<(), Errno> {
-        let task = self.task()?;
+        let memory = self.memory()?;
         let (name_at, length_at) = (self.call.arguments[1], self.call.arguments[2]);
-        let room = read_length(&task, length_at)?;
-        task.write(name_at, &name[..name.len().min(room)])?;
-        task.write(length_at, &(name.len() as u32).to_ne_bytes())
+        let room = read_length(&memory, length_at)?;
+        memory.write(name_at, &name[..name.len().min(room)])?;
+        memory.write(length_at, &(name.len() as u32).to_ne_bytes())
     }
 
     /// Whether its task still waits.
@@ -105,7 +108,7 @@ impl Held {
 }
 
 /// A length in a task's memory, which may not be negative.
-pub(super) fn read_length(task: &Task, at: u64) -> Result<usize, Errno> {
-    let bytes: [u8; 4] = task.read(at, 4)?.try_into().map_err(|_| Errno::FAULT)?;
+pub(super) fn read_length(memory: &Memory, at: u64) -> Result<usize, Errno> {
+    let bytes: [u8; 4] = memory.read(at, 4)?.try_into().map_err(|_| Errno::FAULT)?;
     usize::try_from(i32::from_ne_bytes(bytes)).map_err(|_| Errno::INVAL)
 }

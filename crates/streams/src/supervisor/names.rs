@@ -70,8 +70,8 @@ impl Supervisor {
         if shadow.is_none() || self.kind == Kind::Tcp {
             return held.proceed();
         }
-        let task = held.task();
-        let written = task.and_then(|task| task.write(held.call.arguments[2], &[0; 4]));
+        let memory = held.memory();
+        let written = memory.and_then(|memory| memory.write(held.call.arguments[2], &[0; 4]));
         held.answer(written.map(|()| 0)).ok();
     }
 
@@ -84,6 +84,7 @@ impl Supervisor {
             let options = [
                 (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
                 (libc::SOL_SOCKET, libc::SO_LINGER),
+                (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
             ];
             if !options.contains(&(level, name)) || self.registry.listener(cookie).is_none() {
                 return held.proceed();
@@ -113,6 +114,8 @@ impl Supervisor {
         let anchor = shadow.end.anchor.as_fd();
         let is_congestion = (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
         let result = match options::may_set(level, name) {
+            // Its completions would never come.
+            _ if (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) => Err(Errno::OPNOTSUPP),
             false if is_congestion => set_option(held, |value| match options::may_choose(value) {
                 true => socket::set_option(anchor, level, name, value),
                 false => Err(Errno::PERM),
@@ -131,8 +134,9 @@ impl Supervisor {
 
 fn set_option(held: &Held, set: impl FnOnce(&[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
     let length = usize::try_from(held.call.int(4)).map_err(|_| Errno::INVAL)?;
-    let task = held.task()?;
-    let value = task.read(held.call.arguments[3], length.min(MAX_OPTION_BYTES))?;
+    let value = held
+        .memory()?
+        .read(held.call.arguments[3], length.min(MAX_OPTION_BYTES))?;
     set(&value)
 }
 
@@ -141,10 +145,10 @@ fn get_option(held: &Held, end: &End) -> Result<(), Errno> {
     if !options::may_get(level, name) {
         return Err(Errno::NOPROTOOPT);
     }
-    let task = held.task()?;
+    let memory = held.memory()?;
     let (value_at, length_at) = (held.call.arguments[3], held.call.arguments[4]);
-    let room = read_length(&task, length_at)?;
+    let room = read_length(&memory, length_at)?;
     let value = socket::option(end.anchor.as_fd(), level, name, room.min(MAX_OPTION_BYTES))?;
-    task.write(value_at, &value)?;
-    task.write(length_at, &(value.len() as u32).to_ne_bytes())
+    memory.write(value_at, &value)?;
+    memory.write(length_at, &(value.len() as u32).to_ne_bytes())
 }

@@ -3,24 +3,26 @@
 //! A program that is not under the filter may have a listening socket of one that is: passed to it, or kept by an
 //! io_uring. It gets the anchor. Then the client's bytes are taken from its shadow and sent through the anchor.
 
+use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SendFlags, send};
 
-use super::connection::{ConnectionId, End, FIRST_CHECK, Shadow, State};
+use super::connection::{ConnectionId, End, Shadow, State};
 use super::state::Supervisor;
 use crate::descriptors::holder;
+use crate::registry::{Key, NodeId};
 use crate::relay;
 use crate::shadow::Kind;
 use crate::sys::task::Task;
 use crate::sys::{socket, tables};
 
-/// The longest time between two looks at one offer.
-const MAX_PERIOD: Duration = Duration::from_secs(2);
+/// When an offer is first looked for. Most are claimed within a millisecond.
+const FIRST_CHECK: Duration = Duration::from_millis(100);
 
 impl Supervisor {
     /// Something happened at the client's anchor of an unclaimed offer.
@@ -35,21 +37,26 @@ impl Supervisor {
         }
     }
 
-    /// Looks whether an offer's connection was accepted unseen.
-    pub(super) fn check_offer(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        let State::Offered(offered) = &mut connection.state else {
-            return;
-        };
-        offered.checks += 1;
-        let period = FIRST_CHECK * 2_u32.saturating_pow(offered.checks.min(8));
-        offered.check = Instant::now() + period.min(MAX_PERIOD);
-        let key = connection.key;
-        let netns = &self.config.nodes[key.server].netns;
-        if tables::is_accepted(netns, key.local, key.peer).unwrap_or(false) {
-            self.relay(id);
+    /// Looks in the kernel's tables for offers whose connections were accepted unseen: one table for each node.
+    pub(super) fn check_offers(&mut self) {
+        let mut waiting: BTreeMap<NodeId, Vec<(ConnectionId, Key)>> = BTreeMap::new();
+        for (id, connection) in self.connections.iter() {
+            match &connection.state {
+                State::Offered(offered) if offered.since.elapsed() >= FIRST_CHECK => {
+                    let of_node = waiting.entry(connection.key.server).or_default();
+                    of_node.push((id, connection.key));
+                }
+                _ => {}
+            }
+        }
+        for (node, offers) in waiting {
+            let accepted = tables::accepted(&self.config.nodes[node].netns).unwrap_or_default();
+            let names = |key: &Key| (key.local, key.peer);
+            let seen = offers
+                .iter()
+                .filter(|(_, key)| accepted.contains(&names(key)));
+            let seen: Vec<ConnectionId> = seen.map(|(id, _)| *id).collect();
+            seen.into_iter().for_each(|id| self.relay(id));
         }
     }
 

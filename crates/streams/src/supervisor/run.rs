@@ -28,6 +28,7 @@ impl Supervisor {
             if self.swept.elapsed() >= SWEEP_PERIOD {
                 self.swept = Instant::now();
                 self.sweep();
+                self.check_offers();
             }
         }
     }
@@ -91,34 +92,28 @@ impl Supervisor {
     }
 
     fn next_deadline(&self) -> Instant {
-        let connecting = self.connections.iter().filter_map(|(_, c)| match &c.state {
-            State::Connecting(connecting) => connecting.deadline,
-            State::Offered(offered) => Some(offered.check),
-            State::Claimed { .. } | State::Relayed => None,
-        });
+        let connecting = self
+            .connecting
+            .iter()
+            .filter_map(|id| self.deadline_of(*id));
         let accepting = self.accepts.values().filter_map(Accepts::deadline);
         let sweep = self.swept + SWEEP_PERIOD;
         connecting.chain(accepting).fold(sweep, Instant::min)
     }
 
+    fn deadline_of(&self, id: ConnectionId) -> Option<Instant> {
+        match &self.connections.get(id)?.state {
+            State::Connecting(connecting) => connecting.deadline,
+            _ => None,
+        }
+    }
+
     /// Acts on what has come due.
     fn expire(&mut self) {
         let now = Instant::now();
-        let due: Vec<(ConnectionId, bool)> = self
-            .connections
-            .iter()
-            .filter_map(|(id, connection)| match &connection.state {
-                State::Connecting(c) => c.deadline.filter(|at| *at <= now).map(|_| (id, true)),
-                State::Offered(o) if o.check <= now => Some((id, false)),
-                _ => None,
-            })
-            .collect();
-        for (id, is_connecting) in due {
-            match is_connecting {
-                true => self.too_slow(id),
-                false => self.check_offer(id),
-            }
-        }
+        let is_due = |id: &ConnectionId| self.deadline_of(*id).is_some_and(|at| at <= now);
+        let due: Vec<ConnectionId> = self.connecting.iter().copied().filter(is_due).collect();
+        due.into_iter().for_each(|id| self.too_slow(id));
         self.expire_accepts(now);
     }
 }

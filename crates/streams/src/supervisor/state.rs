@@ -1,6 +1,6 @@
 //! The supervisor's state, and the steps that several calls have in common.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -60,6 +60,8 @@ pub struct Supervisor {
     pub(super) on: bool,
     pub(super) registry: Registry,
     pub(super) connections: Connections,
+    /// Those whose client's call is held.
+    pub(super) connecting: HashSet<ConnectionId>,
     /// Held `accept` calls, by the cookie of their listening socket.
     pub(super) accepts: HashMap<u64, Accepts>,
     pub(super) control: OwnedFd,
@@ -91,6 +93,7 @@ impl Supervisor {
             registry: Registry::new(&config),
             config,
             connections: Connections::default(),
+            connecting: HashSet::new(),
             accepts: HashMap::new(),
             control,
             keeper,

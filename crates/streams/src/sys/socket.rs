@@ -79,9 +79,25 @@ pub fn cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
 
 /// Whether it is a TCP socket of IPv4 or IPv6.
 pub fn is_tcp(socket: BorrowedFd<'_>) -> bool {
+    is_inet(socket) && protocol(socket) == Ok(libc::IPPROTO_TCP)
+}
+
+/// Whether it may listen for TCP connections: those of Multipath TCP do, and Go's are such.
+pub fn takes_tcp(socket: BorrowedFd<'_>) -> bool {
+    is_inet(socket)
+        && matches!(
+            protocol(socket),
+            Ok(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP)
+        )
+}
+
+fn is_inet(socket: BorrowedFd<'_>) -> bool {
     let domain = int_option(socket, libc::SOL_SOCKET, libc::SO_DOMAIN);
-    let protocol = int_option(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL);
-    matches!(domain, Ok(libc::AF_INET | libc::AF_INET6)) && protocol == Ok(libc::IPPROTO_TCP)
+    matches!(domain, Ok(libc::AF_INET | libc::AF_INET6))
+}
+
+fn protocol(socket: BorrowedFd<'_>) -> Result<i32, Errno> {
+    int_option(socket, libc::SOL_SOCKET, libc::SO_PROTOCOL)
 }
 
 /// The state of a TCP socket, the first byte of `struct tcp_info`.

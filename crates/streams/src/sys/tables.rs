@@ -36,28 +36,35 @@ const TCP_LOCAL: usize = 1;
 const TCP_PEER: usize = 2;
 const TCP_INODE: usize = 9;
 
-/// Whether a program has accepted the connection with these names in a namespace: until then its socket has no inode.
-pub fn is_accepted(netns: &Path, local: SocketAddr, peer: SocketAddr) -> io::Result<bool> {
+/// The names of a connection: its own address, and its peer's.
+pub type Names = (SocketAddr, SocketAddr);
+
+/// The connections of a namespace that programs have: one that is not accepted yet has no inode.
+pub fn accepted(netns: &Path) -> io::Result<HashSet<Names>> {
     let netns = File::open(netns)?;
     // A thread is in a network namespace, so this one ends there.
-    let look = move || {
+    let read = move || {
         move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-        let files = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
-        let mut lines = files.iter().map(fs::read_to_string);
-        lines.try_fold(false, |found, text| {
-            Ok::<_, io::Error>(found || text?.lines().any(|line| is_held(line, local, peer)))
-        })
+        let mut found = HashSet::new();
+        for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
+            match fs::read_to_string(file) {
+                Ok(text) => found.extend(text.lines().filter_map(held)),
+                // A kernel without IPv6.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
     };
-    let looked = thread::spawn(look).join();
-    looked.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    let read = thread::spawn(read).join();
+    read.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-fn is_held(line: &str, local: SocketAddr, peer: SocketAddr) -> bool {
+fn held(line: &str) -> Option<Names> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let name = |column: usize| words.get(column).and_then(|word| address(word));
-    name(TCP_LOCAL) == Some(local)
-        && name(TCP_PEER) == Some(peer)
-        && words.get(TCP_INODE).is_some_and(|inode| *inode != "0")
+    let name = |column: usize| address(words.get(column)?);
+    let names = (name(TCP_LOCAL)?, name(TCP_PEER)?);
+    (*words.get(TCP_INODE)? != "0").then_some(names)
 }
 
 /// An address as the tables have it: words of 32 bits in the machine's order, in hexadecimal digits.
@@ -93,9 +100,9 @@ mod tests {
             };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let names = (client.peer_addr().unwrap(), client.local_addr().unwrap());
-            assert!(!is_accepted(own, names.0, names.1).unwrap());
+            assert!(!accepted(own).unwrap().contains(&names));
             let _server = listener.accept().unwrap();
-            assert!(is_accepted(own, names.0, names.1).unwrap());
+            assert!(accepted(own).unwrap().contains(&names));
         }
     }
 

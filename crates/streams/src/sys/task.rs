@@ -1,34 +1,31 @@
 //! A task that waits for the answer to a call: its descriptors and its memory.
+//!
+//! A number is a task's only as long as that lives. So both are opened first, and belong to the caller of a call that is
+//! still valid then.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
-
-use super::listener::last_error;
 
 /// A thread's own pidfd (`linux/pidfd.h`, Linux 6.9).
 const PIDFD_THREAD: u32 = libc::O_EXCL as u32;
 
 #[derive(Debug)]
-pub struct Task {
-    number: u32,
-    pidfd: OwnedFd,
-}
+pub struct Task(OwnedFd);
 
 impl Task {
-    /// Opens the task of a number. It is the caller's if the call is valid afterwards.
     pub fn open(number: u32) -> io::Result<Self> {
         let pid = |number: u32| Pid::from_raw(number as i32).ok_or(Errno::SRCH);
         let thread = PidfdFlags::from_bits_retain(PIDFD_THREAD);
-        let pidfd = match pidfd_open(pid(number)?, thread) {
+        Ok(Self(match pidfd_open(pid(number)?, thread) {
             // Before Linux 6.9 only a process has one: its descriptors are those of its first thread.
             Err(Errno::INVAL) => pidfd_open(pid(process_of(number)?)?, PidfdFlags::empty())?,
             opened => opened?,
-        };
-        Ok(Self { number, pidfd })
+        }))
     }
 
     /// The file at a descriptor, under a number of our own.
@@ -38,56 +35,32 @@ impl Task {
         if descriptor < 0 {
             return Err(Errno::BADF);
         }
-        use std::os::fd::AsRawFd;
-        pidfd_getfd(&self.pidfd, target.as_raw_fd(), PidfdGetfdFlags::empty())
+        pidfd_getfd(&self.0, target.as_raw_fd(), PidfdGetfdFlags::empty())
+    }
+}
+
+#[derive(Debug)]
+pub struct Memory(File);
+
+impl Memory {
+    pub fn open(number: u32) -> io::Result<Self> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{number}/mem"))?;
+        Ok(Self(file))
     }
 
-    /// Reads as many bytes of its memory as are wanted, or fails.
+    /// Reads as many bytes as are wanted, or fails.
     pub fn read(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
-        let local = libc::iovec {
-            iov_base: bytes.as_mut_ptr().cast(),
-            iov_len: length,
-        };
-        let remote = Self::area(address, length);
-        // SAFETY: the kernel writes at most `length` bytes into `bytes`; the other address is checked there.
-        let count = unsafe {
-            libc::process_vm_readv(self.pid(), &raw const local, 1, &raw const remote, 1, 0)
-        };
-        Self::complete(count, length).map(|()| bytes)
+        let read = self.0.read_exact_at(&mut bytes, address);
+        read.map(|()| bytes).map_err(|_| Errno::FAULT)
     }
 
-    /// Writes to its memory, where that may be written.
     pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), Errno> {
-        let local = libc::iovec {
-            iov_base: bytes.as_ptr().cast_mut().cast(),
-            iov_len: bytes.len(),
-        };
-        let remote = Self::area(address, bytes.len());
-        // SAFETY: the kernel only reads `bytes`; the other address is checked there.
-        let count = unsafe {
-            libc::process_vm_writev(self.pid(), &raw const local, 1, &raw const remote, 1, 0)
-        };
-        Self::complete(count, bytes.len())
-    }
-
-    fn pid(&self) -> i32 {
-        self.number as i32
-    }
-
-    fn area(address: u64, length: usize) -> libc::iovec {
-        libc::iovec {
-            iov_base: std::ptr::without_provenance_mut(address as usize),
-            iov_len: length,
-        }
-    }
-
-    fn complete(count: isize, length: usize) -> Result<(), Errno> {
-        match usize::try_from(count) {
-            Ok(count) if count == length => Ok(()),
-            Ok(_) => Err(Errno::FAULT),
-            Err(_) => Err(last_error()),
-        }
+        let written = self.0.write_all_at(bytes, address);
+        written.map_err(|_| Errno::FAULT)
     }
 }
 
