@@ -20,6 +20,7 @@
 
 pub mod control;
 mod descriptors;
+mod hosts;
 pub mod keeper;
 pub mod ledger;
 mod loopback;

@@ -1,12 +1,15 @@
 //! Nodes, their addresses and their listening sockets, and what follows from them for a connection. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-use latlab_wire::streams::{Config, canonical};
+use latlab_wire::streams::{Config, End, canonical};
 
 /// Index into the configuration's nodes.
 pub type NodeId = usize;
+
+/// Number of a host among those of all networks, in their order.
+pub type HostId = usize;
 
 /// Listening sockets of one node that are known at once; of a node with more, connections to further ones are plain.
 const MAX_LISTENERS: usize = 4096;
@@ -47,6 +50,13 @@ impl Plain {
     }
 }
 
+/// The way of a stream's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Here,
+    Between { server: HostId, client: HostId },
+}
+
 /// The names of a connection: those that its server's end sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -59,7 +69,15 @@ pub struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     pub node: NodeId,
+    pub host: Option<HostId>,
     network: usize,
+}
+
+/// The owner of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    node: NodeId,
+    host: Option<HostId>,
 }
 
 #[derive(Debug)]
@@ -67,12 +85,13 @@ struct Listening {
     node: NodeId,
     /// As bound; a wildcard of IPv6 takes IPv4 as well.
     address: SocketAddr,
+    inode: u64,
 }
 
 #[derive(Debug, Default)]
 pub struct Registry {
     /// Owners of addresses, in each network.
-    owners: Vec<HashMap<IpAddr, NodeId>>,
+    owners: Vec<HashMap<IpAddr, Owner>>,
     listening: HashMap<u64, Listening>,
     by_port: HashMap<(NodeId, u16), Vec<u64>>,
     /// Nodes in which a program has an io_uring, whose requests no filter sees.
@@ -81,11 +100,18 @@ pub struct Registry {
 
 impl Registry {
     pub fn new(config: &Config) -> Self {
-        let owners = config.networks.iter().map(|network| {
-            let ends = network.ends.iter();
-            ends.flat_map(|end| end.addresses.iter().map(|ip| (ip.to_canonical(), end.node)))
-                .collect()
-        });
+        let mut hosts = 0;
+        let mut of_end = |end: &End| {
+            let host = end.host.is_some().then_some(hosts);
+            hosts += usize::from(host.is_some());
+            let node = end.node;
+            end.addresses
+                .iter()
+                .map(move |ip| (ip.to_canonical(), Owner { node, host }))
+                .collect::<Vec<_>>()
+        };
+        let networks = config.networks.iter();
+        let owners = networks.map(|network| network.ends.iter().flat_map(&mut of_end).collect());
         Self {
             owners: owners.collect(),
             ..Self::default()
@@ -95,25 +121,46 @@ impl Registry {
     /// The owner of an address in a network that `client` is in as well. None for its own addresses.
     pub fn target(&self, client: NodeId, to: SocketAddr) -> Option<Target> {
         let ip = to.ip().to_canonical();
-        self.owners
-            .iter()
-            .enumerate()
-            .find_map(|(network, owners)| {
-                let node = *owners.get(&ip)?;
-                let is_member = owners.values().any(|member| *member == client);
-                (is_member && node != client).then_some(Target { node, network })
+        let mut networks = self.owners.iter().enumerate();
+        networks.find_map(|(network, owners)| {
+            let Owner { node, host } = *owners.get(&ip)?;
+            let is_member = owners.values().any(|member| member.node == client);
+            (is_member && node != client).then_some(Target {
+                node,
+                host,
+                network,
             })
+        })
     }
 
-    /// Whether the client speaks from an address that it has there, and not from one that it took.
-    pub fn is_own(&self, target: Target, client: NodeId, from: SocketAddr) -> bool {
-        self.owners[target.network].get(&from.ip().to_canonical()) == Some(&client)
+    /// The hosts of both ends, the server's first, of a client that speaks from an address of its own; `None` for one that
+    /// it took. Without hosts, both are on this one.
+    pub fn way(&self, target: Target, client: NodeId, from: SocketAddr) -> Option<Way> {
+        let owner = self.owners[target.network].get(&from.ip().to_canonical())?;
+        let way = match (target.host, owner.host) {
+            (Some(server), Some(client)) if server != client => Way::Between { server, client },
+            _ => Way::Here,
+        };
+        (owner.node == client).then_some(way)
+    }
+
+    /// Whether no more listening sockets of a node are noted.
+    pub fn is_full(&self, node: NodeId) -> bool {
+        let of_node = self.listening.values().filter(|l| l.node == node);
+        of_node.count() >= MAX_LISTENERS
+    }
+
+    /// Forgets the listening sockets of a node that are not open any more.
+    pub fn forget_closed(&mut self, node: NodeId, open: &HashSet<u64>) {
+        let of_node = self.listening.iter().filter(|(_, l)| l.node == node);
+        let closed = of_node.filter(|(_, l)| !open.contains(&l.inode));
+        let cookies: Vec<u64> = closed.map(|(cookie, _)| *cookie).collect();
+        cookies.into_iter().for_each(|cookie| self.forget(cookie));
     }
 
     /// Notes a listening socket by its cookie.
-    pub fn listens(&mut self, cookie: u64, node: NodeId, address: SocketAddr) {
-        let count = self.listening.values().filter(|l| l.node == node).count();
-        if self.unseen.contains(&node) || count >= MAX_LISTENERS {
+    pub fn listens(&mut self, cookie: u64, inode: u64, node: NodeId, address: SocketAddr) {
+        if self.unseen.contains(&node) || self.is_full(node) {
             return;
         }
         let address = canonical(address);
@@ -121,7 +168,12 @@ impl Registry {
         if !port.contains(&cookie) {
             port.push(cookie);
         }
-        self.listening.insert(cookie, Listening { node, address });
+        let listening = Listening {
+            node,
+            address,
+            inode,
+        };
+        self.listening.insert(cookie, listening);
     }
 
     /// The node of a listening socket whose connections may be streams.
@@ -167,7 +219,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latlab_wire::streams::{End, Network, Node};
+    use latlab_wire::streams::{Host, Network, Node};
 
     fn at(text: &str) -> SocketAddr {
         text.parse().unwrap()
@@ -181,6 +233,7 @@ mod tests {
         let end = |node, addresses: &[&str]| End {
             node,
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            host: None,
         };
         Registry::new(&Config {
             nodes: vec![node("a"), node("b"), node("c")],
@@ -219,18 +272,49 @@ mod tests {
     fn a_source_that_the_client_took_is_not_its_own() {
         let registry = registry();
         let target = registry.target(0, at("10.0.0.2:80")).unwrap();
-        assert!(registry.is_own(target, 0, at("10.0.0.1:4000")));
-        assert!(registry.is_own(target, 0, at("[::ffff:10.0.0.1]:4000")));
-        assert!(!registry.is_own(target, 0, at("10.0.0.2:4000")));
-        assert!(!registry.is_own(target, 0, at("10.0.0.7:4000")));
+        let way = |from| registry.way(target, 0, at(from));
+        assert_eq!(way("10.0.0.1:4000"), Some(Way::Here));
+        assert_eq!(way("[::ffff:10.0.0.1]:4000"), Some(Way::Here));
+        assert_eq!(way("10.0.0.2:4000"), None);
+        assert_eq!(way("10.0.0.7:4000"), None);
+    }
+
+    #[test]
+    fn nodes_of_two_hosts_have_a_way_between_these() {
+        let node = |name: &str| Node {
+            name: name.into(),
+            netns: name.into(),
+        };
+        let end = |node: usize| End {
+            node,
+            addresses: vec![format!("10.0.0.{node}").parse().unwrap()],
+            host: Some(Host {
+                netns: format!("host{node}").into(),
+                address: format!("10.9.0.{node}").parse().unwrap(),
+            }),
+        };
+        let registry = Registry::new(&Config {
+            nodes: vec![node("a"), node("b")],
+            networks: vec![Network {
+                name: "lan".into(),
+                ends: vec![end(0), end(1)],
+            }],
+            ..Config::default()
+        });
+        let target = registry.target(0, at("10.0.0.1:80")).unwrap();
+        let way = Way::Between {
+            server: 1,
+            client: 0,
+        };
+        assert_eq!(registry.way(target, 0, at("10.0.0.0:4000")), Some(way));
     }
 
     #[test]
     fn a_listening_socket_is_found_by_what_it_is_bound_to() {
         let mut registry = registry();
-        registry.listens(1, 1, at("10.0.0.2:80"));
-        registry.listens(2, 1, at("0.0.0.0:81"));
-        registry.listens(3, 1, at("[::]:82"));
+        registry.listens(1, 1, 1, at("10.0.0.2:80"));
+        registry.listens(2, 2, 1, at("0.0.0.0:81"));
+        registry.listens(3, 3, 1, at("[::]:82"));
         let listening = |registry: &Registry, to| registry.is_listening(1, at(to));
         assert!(listening(&registry, "10.0.0.2:80") && !listening(&registry, "[fd00::2]:80"));
         assert!(listening(&registry, "10.0.0.2:81") && !listening(&registry, "[fd00::2]:81"));
@@ -244,10 +328,10 @@ mod tests {
     #[test]
     fn a_node_with_unseen_requests_has_no_listening_socket_before_or_after() {
         let mut registry = registry();
-        registry.listens(1, 1, at("0.0.0.0:80"));
+        registry.listens(1, 1, 1, at("0.0.0.0:80"));
         registry.unseen(1);
         assert!(!registry.is_listening(1, at("10.0.0.2:80")));
-        registry.listens(2, 1, at("0.0.0.0:81"));
+        registry.listens(2, 2, 1, at("0.0.0.0:81"));
         assert!(!registry.is_listening(1, at("10.0.0.2:81")));
         assert_eq!(registry.listener(1), None);
     }
@@ -256,9 +340,15 @@ mod tests {
     fn listening_sockets_of_a_node_are_bounded() {
         let mut registry = registry();
         for cookie in 0..MAX_LISTENERS as u64 + 10 {
-            registry.listens(cookie, 1, at("0.0.0.0:80"));
+            registry.listens(cookie, cookie, 1, at("0.0.0.0:80"));
         }
         assert_eq!(registry.listening.len(), MAX_LISTENERS);
         assert_eq!(registry.listener(MAX_LISTENERS as u64), None);
+        // Those that are closed make room.
+        registry.forget_closed(1, &HashSet::from([3]));
+        assert_eq!(
+            (registry.listening.len(), registry.listener(3)),
+            (1, Some(1))
+        );
     }
 }

@@ -40,6 +40,17 @@ pub struct End {
     /// Index into [`Config::nodes`].
     pub node: usize,
     pub addresses: Vec<IpAddr>,
+    /// Where each node of the network has a host of its own: this one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+}
+
+/// A host in a namespace of this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    pub netns: PathBuf,
+    /// Its address on the wire between the hosts.
+    pub address: IpAddr,
 }
 
 /// The kind of socket that carries the bytes.

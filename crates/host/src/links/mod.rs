@@ -42,6 +42,7 @@ pub use kinds::phys::Lent;
 pub(crate) use kinds::phys::lent;
 pub use kinds::sriov::Divided;
 pub(crate) use kinds::sriov::divided;
+pub(crate) use namespaces::tunnel_name;
 pub use namespaces::{alias, host_interfaces};
 pub use network::Network;
 pub(crate) use replica::{Plugs, Replica};

@@ -105,6 +105,6 @@ pub(super) fn inside_name(link: &LinkPlan) -> String {
     format!("@{}", link.name)
 }
 
-pub(super) fn tunnel_name(link: &LinkPlan, end: usize) -> String {
+pub(crate) fn tunnel_name(link: &LinkPlan, end: usize) -> String {
     format!("@{}.{end}", link.name)
 }

@@ -169,7 +169,11 @@ impl Medium {
                     carrier,
                     chosen: link.carrier.is_none().then(|| CHOSEN.to_owned()),
                     cable: link.cable(),
-                    streams: link.streams(),
+                    streams: match &link.tunnel {
+                        // Each machine has a supervisor of its own, which knows no other.
+                        Some(_) => Streams::Off,
+                        None => link.streams(),
+                    },
                     underlay_mtu: mtu + carrier.overhead(),
                     underlay: match (carrier, &link.tunnel) {
                         (Carrier::Local, _) | (_, Some(_)) => Vec::new(),

@@ -181,6 +181,13 @@ fn check_link(
         (LinkKind::Overlay, None) => refused(link.kind.at, "without a carrier", errors),
         (kind, _) => refused(link.kind.at, &format!("of type {kind}"), errors),
     }
+    if let Some(streams) = link.streams.filter(|streams| !streams.value.is_off()) {
+        refused(
+            streams.at,
+            "one with streams, which end at a machine",
+            errors,
+        );
+    }
     let family = |host: &Host| host.address.is_ipv6();
     let of_link = |host: &&Host| places.contains(&host.name.as_str());
     let mut joined = hosts.iter().filter(of_link);

@@ -366,10 +366,9 @@ fn check_streams(link: &Link, errors: &mut Diagnostics) {
         return;
     };
     let name = shown(&link.name);
-    if let Some(carrier) = link.carrier.filter(|c| c.value != Carrier::Local) {
-        let word = carrier.value.word();
-        let message = format!("link `{name}` has streams, and its carrier is {word}");
-        let hint = "streams are between nodes of one host: remove `carrier`, or `streams`";
+    if let Some(carrier) = link.carrier.filter(|c| c.value == Carrier::Direct) {
+        let message = format!("link `{name}` has streams, and its hosts have no IP of their own");
+        let hint = "remove `streams`, or use `carrier: vxlan`, `udp` or `local`";
         errors.add(carrier.at, message, hint);
     }
     let mut ends = link.endpoints.iter();

@@ -1,10 +1,11 @@
 //! `listen` and `accept`: the anchor is accepted in the program's place, and its stream handed over instead.
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use latlab_wire::streams::canonical;
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_setfl, fstat};
 use rustix::io::Errno;
 
 use super::accepts::{Accepts, UNDELIVERED_TIMEOUT, Waiting};
@@ -12,8 +13,8 @@ use super::connection::{ConnectionId, End, Side, State};
 use super::held::Held;
 use super::state::{Source, Supervisor};
 use crate::options;
-use crate::registry::Key;
-use crate::sys::socket;
+use crate::registry::{Key, NodeId};
+use crate::sys::{socket, tables};
 
 impl Supervisor {
     /// The kernel binds an unbound socket as it listens, so its address is only known afterwards.
@@ -27,11 +28,23 @@ impl Supervisor {
         let result = socket::listen(file.as_fd(), held.call.int(1));
         if result.is_ok() && options::allow_streams(file.as_fd()) {
             if let Ok(address) = socket::local(file.as_fd()) {
-                self.registry.listens(cookie, held.node(), address);
+                self.note_listening(&file, cookie, held.node(), address);
             }
         }
         drop(file);
         held.answer(result.map(|()| 0)).ok();
+    }
+
+    fn note_listening(&mut self, file: &OwnedFd, cookie: u64, node: NodeId, at: SocketAddr) {
+        let Ok(stat) = fstat(file) else {
+            return;
+        };
+        if self.registry.is_full(node) {
+            if let Ok(open) = tables::tcp_inodes(&self.nodes[node]) {
+                self.registry.forget_closed(node, &open);
+            }
+        }
+        self.registry.listens(cookie, stat.st_ino, node, at);
     }
 
     pub(super) fn accept(&mut self, held: Held, flags: i32) {
@@ -66,23 +79,22 @@ impl Supervisor {
     /// Holds a call until its socket is ready. No reference to the socket is kept meanwhile, or a program could not
     /// close it and listen at the same port again.
     fn wait_to_accept(&mut self, file: &OwnedFd, cookie: u64, waiting: Waiting) {
-        if !self.accepts.contains_key(&cookie) {
-            let token = self.poller.token();
-            let accepts = Accepts {
-                token,
-                ..Accepts::default()
-            };
-            self.accepts.insert(cookie, accepts);
-            self.sources.insert(token, Source::Accepting(cookie));
-        }
-        let Some(accepts) = self.accepts.get_mut(&cookie) else {
-            return;
-        };
-        if self.poller.add_once(file, accepts.token).is_err() {
+        let token = self.accepts_of(cookie).token;
+        if self.poller.add_once(file, token).is_err() {
             waiting.held.answer(Err(Errno::NOBUFS)).ok();
             return self.forget_idle(cookie);
         }
-        accepts.waiting.push_back(waiting);
+        self.accepts_of(cookie).waiting.push_back(waiting);
+    }
+
+    /// The calls that are held on a listening socket.
+    fn accepts_of(&mut self, cookie: u64) -> &mut Accepts {
+        let (poller, sources) = (&mut self.poller, &mut self.sources);
+        self.accepts.entry(cookie).or_insert_with(|| {
+            let token = poller.token();
+            sources.insert(token, Source::Accepting(cookie));
+            Accepts::new(token)
+        })
     }
 
     /// A listening socket on which calls are held has become ready.
@@ -134,20 +146,29 @@ impl Supervisor {
         }
     }
 
-    /// Answers calls whose time has passed and forgets those whose tasks were interrupted.
+    /// Answers calls whose time has passed.
     pub(super) fn expire_accepts(&mut self, now: Instant) {
+        self.retain_accepts(now, |waiting| {
+            let is_late = waiting.deadline.is_some_and(|at| at <= now);
+            if is_late {
+                waiting.held.answer(Err(Errno::AGAIN)).ok();
+            }
+            !is_late
+        });
+    }
+
+    /// Forgets calls whose tasks were interrupted.
+    pub(super) fn forget_interrupted(&mut self) {
+        self.retain_accepts(Instant::now(), |waiting| waiting.held.is_valid());
+    }
+
+    fn retain_accepts(&mut self, now: Instant, keep: impl Fn(&Waiting) -> bool) {
         let cookies: Vec<u64> = self.accepts.keys().copied().collect();
         for cookie in cookies {
             let Some(accepts) = self.accepts.get_mut(&cookie) else {
                 continue;
             };
-            accepts.waiting.retain(|waiting| {
-                let is_late = waiting.deadline.is_some_and(|at| at <= now);
-                if is_late {
-                    waiting.held.answer(Err(Errno::AGAIN)).ok();
-                }
-                !is_late && waiting.held.is_valid()
-            });
+            accepts.waiting.retain(&keep);
             accepts
                 .undelivered
                 .retain(|(_, since)| *since + UNDELIVERED_TIMEOUT > now);
@@ -165,7 +186,8 @@ impl Supervisor {
             }
             return;
         };
-        options::carry(anchor.as_fd(), server_shadow.as_fd(), self.kind);
+        let kind = self.connections.get(id).map_or(self.kind, |c| c.kind);
+        options::carry(anchor.as_fd(), server_shadow.as_fd(), kind);
         let Ok(number) = self.hand_over(held, flags, &anchor, &server_shadow) else {
             return self.keep(listening, anchor);
         };
@@ -228,8 +250,8 @@ impl Supervisor {
 
     /// Keeps a connection for the next call.
     fn keep(&mut self, listening: u64, anchor: OwnedFd) {
-        let accepts = self.accepts.entry(listening).or_default();
-        accepts.undelivered.push_back((anchor, Instant::now()));
+        let kept = (anchor, Instant::now());
+        self.accepts_of(listening).undelivered.push_back(kept);
     }
 }
 

@@ -10,7 +10,7 @@ use super::held::Held;
 pub(super) const UNDELIVERED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The calls that are held on one listening socket.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Accepts {
     pub waiting: VecDeque<Waiting>,
     pub undelivered: VecDeque<(OwnedFd, Instant)>,
@@ -26,6 +26,14 @@ pub(super) struct Waiting {
 }
 
 impl Accepts {
+    pub(super) fn new(token: u64) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            undelivered: VecDeque::new(),
+            token,
+        }
+    }
+
     pub(super) fn deadline(&self) -> Option<Instant> {
         let waiting = self.waiting.iter().filter_map(|waiting| waiting.deadline);
         let kept = self.undelivered.iter();

@@ -15,7 +15,7 @@ use super::moves;
 use super::state::{Source, Supervisor};
 use crate::descriptors::References;
 use crate::options;
-use crate::registry::{Key, Plain, Target};
+use crate::registry::{Key, Plain, Target, Way};
 use crate::shadow::Kind;
 use crate::sys::socket;
 
@@ -154,12 +154,10 @@ impl Supervisor {
     fn begin(&mut self, connecting: Connecting, target: Target, to: SocketAddr) {
         let from = socket::local(connecting.anchor.as_fd());
         let node = connecting.held.node();
-        let from = match from {
-            Ok(from) if self.registry.is_own(target, node, from) => canonical(from),
-            _ => {
-                self.stays_plain(Plain::ForeignSource);
-                return go_on(&connecting);
-            }
+        let way = from.map(|from| (from, self.registry.way(target, node, from)));
+        let Ok((from, Some(way))) = way else {
+            self.stays_plain(Plain::ForeignSource);
+            return go_on(&connecting);
         };
         let events = EventFlags::OUT;
         if self
@@ -175,9 +173,14 @@ impl Supervisor {
             key: Key {
                 server: target.node,
                 local: to,
-                peer: from,
+                peer: canonical(from),
             },
             client: None,
+            way,
+            kind: match way {
+                Way::Here => self.kind,
+                Way::Between { .. } => Kind::Tcp,
+            },
             is_told: connecting.is_blocking,
             state: State::Connecting(connecting),
         });
@@ -251,13 +254,14 @@ impl Supervisor {
     }
 
     fn exchange(&mut self, id: ConnectionId) {
-        let Some(key) = self.connections.get(id).map(|c| c.key) else {
+        let found = self.connections.get(id);
+        let Some(names) = found.map(|c| (c.key, c.way, c.kind)) else {
             return;
         };
         let Some(connecting) = self.end_connecting(id) else {
             return;
         };
-        match self.offer(key, connecting) {
+        match self.offer(names, connecting) {
             Ok(()) => self.streams += 1,
             Err((reason, connecting)) => {
                 self.stays_plain(reason);
@@ -267,8 +271,12 @@ impl Supervisor {
     }
 
     /// Gives the client its shadow and answers its call.
-    fn offer(&mut self, key: Key, connecting: Connecting) -> Result<(), (Plain, Box<Connecting>)> {
-        let prepared = self.prepare(&connecting);
+    fn offer(
+        &mut self,
+        (key, way, kind): (Key, Way, Kind),
+        connecting: Connecting,
+    ) -> Result<(), (Plain, Box<Connecting>)> {
+        let prepared = self.prepare(&connecting, way, kind);
         let (client, client_shadow, server_shadow) = match prepared {
             Ok(prepared) => prepared,
             Err(reason) => return Err((reason, Box::new(connecting))),
@@ -299,9 +307,11 @@ impl Supervisor {
         let id = self.connections.insert(Connection {
             key,
             client: Some(client),
+            way,
+            kind,
             is_told,
             state: State::Offered(Offered {
-                client_shadow: self.second_reference(client_shadow),
+                client_shadow: second_reference(kind, client_shadow),
                 server_shadow,
                 token,
                 since: Instant::now(),
@@ -312,27 +322,25 @@ impl Supervisor {
         Ok(())
     }
 
-    /// A shadow of TCP whose close lingers would keep us, if a program closed it first.
-    fn second_reference(&self, shadow: OwnedFd) -> Option<OwnedFd> {
-        if self.kind == Kind::Unix {
-            return Some(shadow);
-        }
-        if options::lingers(shadow.as_fd()) {
-            std::thread::spawn(move || drop(shadow));
-        }
-        None
-    }
-
-    fn prepare(&self, connecting: &Connecting) -> Result<(End, OwnedFd, OwnedFd), Plain> {
+    fn prepare(
+        &self,
+        connecting: &Connecting,
+        way: Way,
+        kind: Kind,
+    ) -> Result<(End, OwnedFd, OwnedFd), Plain> {
         let failed = |_| Plain::Failed;
         if !connecting.held.is_valid() {
             return Err(Plain::Interrupted);
         }
-        let (ours, theirs) = self.kind.pair().map_err(|_| Plain::Limit)?;
+        let pair = match way {
+            Way::Here => kind.pair(),
+            Way::Between { server, client } => self.hosts.pair(server, client),
+        };
+        let (ours, theirs) = pair.map_err(|_| Plain::Limit)?;
         let anchor = connecting.anchor.try_clone().map_err(|_| Plain::Limit)?;
         let client =
             End::new(anchor, &ours, &connecting.held, connecting.number).map_err(failed)?;
-        options::carry(client.anchor.as_fd(), ours.as_fd(), self.kind);
+        options::carry(client.anchor.as_fd(), ours.as_fd(), kind);
         if !connecting.is_blocking {
             fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(failed)?;
         }
@@ -357,4 +365,15 @@ fn go_on(connecting: &Connecting) {
             connecting.held.answer(Err(Errno::INPROGRESS)).ok();
         }
     }
+}
+
+/// A shadow of TCP whose close lingers would keep us, if a program closed it first.
+fn second_reference(kind: Kind, shadow: OwnedFd) -> Option<OwnedFd> {
+    if kind == Kind::Unix {
+        return Some(shadow);
+    }
+    if options::lingers(shadow.as_fd()) {
+        std::thread::spawn(move || drop(shadow));
+    }
+    None
 }

@@ -10,7 +10,8 @@ use rustix::io::Errno;
 
 use super::held::{Held, Session};
 use crate::descriptors::References;
-use crate::registry::Key;
+use crate::registry::{Key, Way};
+use crate::shadow::Kind;
 use crate::sys::socket;
 
 pub(super) type ConnectionId = u64;
@@ -94,6 +95,9 @@ pub(super) struct Connection {
     pub key: Key,
     /// There once the client's descriptor was exchanged.
     pub client: Option<End>,
+    pub way: Way,
+    /// The kind of its shadow.
+    pub kind: Kind,
     /// The client asked again whether it is connected, and was told so once.
     pub is_told: bool,
     pub state: State,

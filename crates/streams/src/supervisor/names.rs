@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::connection::End;
+use super::connection::{End, Shadow};
 use super::held::{Held, read_length};
 use super::state::Supervisor;
 use crate::options;
@@ -17,22 +17,22 @@ const MAX_OPTION_BYTES: usize = 1024;
 impl Supervisor {
     /// `getsockname`
     pub(super) fn local_name(&self, held: &Held) {
-        self.name(held, |end, _| Ok(&end.local));
+        self.name(held, |shadow, _| Ok(&shadow.end.local));
     }
 
     /// `getpeername`
     pub(super) fn peer_name(&self, held: &Held) {
-        self.name(held, |end, shadow| match self.kind {
-            Kind::Unix => Ok(&end.peer),
+        self.name(held, |shadow, file| match shadow.connection.kind {
+            Kind::Unix => Ok(&shadow.end.peer),
             // TCP says when both ends have closed.
-            Kind::Tcp => socket::peer_name(shadow.as_fd()).map(|_| &end.peer),
+            Kind::Tcp => socket::peer_name(file.as_fd()).map(|_| &shadow.end.peer),
         });
     }
 
     fn name(
         &self,
         held: &Held,
-        of: impl for<'a> Fn(&'a End, &OwnedFd) -> Result<&'a Vec<u8>, Errno>,
+        of: impl for<'a> Fn(&Shadow<'a>, &OwnedFd) -> Result<&'a Vec<u8>, Errno>,
     ) {
         let socket = held.socket();
         let Some((file, shadow)) = socket.and_then(|(file, cookie)| {
@@ -41,13 +41,8 @@ impl Supervisor {
         }) else {
             return held.proceed();
         };
-        let named = of(shadow.end, &file).and_then(|name| held.write_name(name));
+        let named = of(&shadow, &file).and_then(|name| held.write_name(name));
         held.answer(named.map(|()| 0)).ok();
-    }
-
-    /// Whether a shadow itself answers for its options of this level.
-    fn has_own(&self, level: i32) -> bool {
-        self.kind == Kind::Tcp && level == libc::IPPROTO_TCP
     }
 
     pub(super) fn get_option(&self, held: &Held) {
@@ -55,8 +50,10 @@ impl Supervisor {
             .socket()
             .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
         let (level, name) = (held.call.int(1), held.call.int(2));
-        let is_own = self.has_own(level) || (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
-        let Some(shadow) = shadow.filter(|_| !is_own) else {
+        let is_own = |shadow: &Shadow<'_>| {
+            has_own(shadow, level) || (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER)
+        };
+        let Some(shadow) = shadow.filter(|shadow| !is_own(shadow)) else {
             return held.proceed();
         };
         held.answer(get_option(held, shadow.end).map(|()| 0)).ok();
@@ -67,7 +64,7 @@ impl Supervisor {
         let shadow = held
             .socket()
             .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
-        if shadow.is_none() || self.kind == Kind::Tcp {
+        if shadow.is_none_or(|shadow| shadow.connection.kind == Kind::Tcp) {
             return held.proceed();
         }
         let memory = held.memory();
@@ -98,7 +95,7 @@ impl Supervisor {
             held.answer(result.map(|()| 0)).ok();
             return;
         };
-        if self.has_own(level) {
+        if has_own(&shadow, level) {
             return held.proceed();
         }
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
@@ -130,6 +127,11 @@ impl Supervisor {
         };
         held.answer(result.map(|()| 0)).ok();
     }
+}
+
+/// Whether a shadow itself answers for its options of this level.
+fn has_own(shadow: &Shadow<'_>, level: i32) -> bool {
+    shadow.connection.kind == Kind::Tcp && level == libc::IPPROTO_TCP
 }
 
 fn set_option(held: &Held, set: impl FnOnce(&[u8]) -> Result<(), Errno>) -> Result<(), Errno> {

@@ -50,7 +50,7 @@ impl Supervisor {
             }
         }
         for (node, offers) in waiting {
-            let accepted = tables::accepted(&self.config.nodes[node].netns).unwrap_or_default();
+            let accepted = tables::accepted(&self.nodes[node]).unwrap_or_default();
             let names = |key: &Key| (key.local, key.peer);
             let seen = offers
                 .iter()
@@ -82,7 +82,7 @@ impl Supervisor {
     /// Has the close of a shadow reset its peer, as `SO_LINGER` without a time does: an end of AF_UNIX does so while it
     /// has unread bytes. An urgent byte is one that programs do not read by chance. `file` is the shadow.
     pub(super) fn arm_reset(&self, shadow: &Shadow<'_>, file: &OwnedFd) {
-        if self.kind == Kind::Tcp {
+        if shadow.connection.kind == Kind::Tcp {
             set_socket_linger(file, Some(Duration::ZERO)).ok();
             return;
         }

@@ -29,6 +29,7 @@ impl Supervisor {
                 self.swept = Instant::now();
                 self.sweep();
                 self.check_offers();
+                self.forget_interrupted();
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The supervisor's state, and the steps that several calls have in common.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -15,6 +16,7 @@ use super::connection::{ConnectionId, Connections, State};
 use super::held::Session;
 use super::poll::Poller;
 use crate::control;
+use crate::hosts::Hosts;
 use crate::ledger::Ledger;
 use crate::registry::{NodeId, Plain, Registry};
 use crate::shadow::Kind;
@@ -56,7 +58,11 @@ pub struct Supervisor {
     pub(super) poller: Poller,
     pub(super) sources: HashMap<u64, Source>,
     pub(super) config: Config,
+    /// The kind of shadows within a host.
     pub(super) kind: Kind,
+    pub(super) hosts: Hosts,
+    /// The namespaces of the nodes.
+    pub(super) nodes: Vec<File>,
     pub(super) on: bool,
     pub(super) registry: Registry,
     pub(super) connections: Connections,
@@ -84,11 +90,15 @@ impl Supervisor {
         held: OwnedFd,
     ) -> Result<Self, Error> {
         let kind = Kind::choose(config.shadow).map_err(Error::Shadow)?;
+        let nodes = config.nodes.iter().map(|node| File::open(&node.netns));
+        let nodes: io::Result<Vec<File>> = nodes.collect();
         let poller = Poller::new().map_err(failed("make a poller"))?;
         let mut supervisor = Self {
             poller,
             sources: HashMap::new(),
             kind,
+            hosts: Hosts::new(&config).map_err(failed("listen in the hosts"))?,
+            nodes: nodes.map_err(failed("open the nodes' namespaces"))?,
             on: true,
             registry: Registry::new(&config),
             config,

@@ -1,39 +1,59 @@
 //! Streams that programs have closed: their anchors are closed too, which frees their names.
 
-use super::connection::{ConnectionId, State};
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+
+use super::connection::{Connection, ConnectionId, State};
 use super::state::Supervisor;
+use crate::registry::Way;
 use crate::shadow::Kind;
-use crate::sys::tables::{self, Table};
+use crate::sys::tables;
 
 impl Supervisor {
-    /// No reference to a claimed shadow is kept here, so only the kernel's table tells that it is closed.
+    /// No reference to a claimed shadow is kept here, so only the kernel's tables tell that it is closed.
     pub(super) fn sweep(&mut self) {
-        if self.connections.len() == 0 {
-            return;
-        }
-        let table = match self.kind {
-            Kind::Unix => Table::Unix,
-            Kind::Tcp => Table::Tcp,
-        };
-        let Ok(open) = tables::inodes(table) else {
+        let Ok(open) = self.open_shadows() else {
             return;
         };
-        let is_closed = |state: &State, client: u64| match state {
-            State::Claimed { server } => !open.contains(&client) && !open.contains(&server.inode),
-            State::Relayed => !open.contains(&client),
-            State::Connecting(_) | State::Offered(_) => false,
+        let is_closed = |connection: &Connection| {
+            let client = connection.client.as_ref().map_or(0, |client| client.inode);
+            match &connection.state {
+                State::Claimed { server } => {
+                    !open.contains(&client) && !open.contains(&server.inode)
+                }
+                State::Relayed => !open.contains(&client),
+                State::Connecting(_) | State::Offered(_) => false,
+            }
         };
-        let closed: Vec<ConnectionId> = self
-            .connections
-            .iter()
-            .filter(|(_, c)| {
-                let client = c.client.as_ref().map_or(0, |client| client.inode);
-                is_closed(&c.state, client)
-            })
-            .map(|(id, _)| id)
-            .collect();
+        let connections = self.connections.iter();
+        let closed = connections.filter(|(_, connection)| is_closed(connection));
+        let closed: Vec<ConnectionId> = closed.map(|(id, _)| id).collect();
         for id in closed {
             self.connections.remove(id);
         }
+    }
+
+    /// The inodes of the sockets in all namespaces that have shadows.
+    fn open_shadows(&self) -> io::Result<HashSet<u64>> {
+        let mut open = HashSet::new();
+        let mut hosts = BTreeSet::new();
+        let mut kinds = [false; 2];
+        for (_, connection) in self.connections.iter() {
+            match connection.way {
+                Way::Between { server, client } => hosts.extend([server, client]),
+                Way::Here => kinds[usize::from(connection.kind == Kind::Tcp)] = true,
+            }
+        }
+        let [unix, tcp] = kinds;
+        if unix {
+            open.extend(tables::unix_inodes()?);
+        }
+        if tcp {
+            open.extend(tables::tcp_inodes(self.hosts.own())?);
+        }
+        for host in hosts {
+            open.extend(tables::tcp_inodes(self.hosts.netns(host))?);
+        }
+        Ok(open)
     }
 }

@@ -1,33 +1,55 @@
 //! The kernel's tables of sockets (/proc/net).
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The inodes of all open sockets of a table, in the calling thread's namespace. Those of closed ones are 0.
-pub fn inodes(table: Table) -> io::Result<HashSet<u64>> {
-    let (file, column) = match table {
-        Table::Unix => ("unix", UNIX_INODE),
-        Table::Tcp => ("tcp", TCP_INODE),
-    };
-    let text = fs::read_to_string(format!("/proc/thread-self/net/{file}"))?;
-    let inodes = text.lines().skip(1).filter_map(|line| {
-        let word = line.split_whitespace().nth(column)?;
-        word.parse().ok()
-    });
-    Ok(inodes.collect())
+/// The inodes of all open sockets of AF_UNIX in the calling thread's namespace.
+pub fn unix_inodes() -> io::Result<HashSet<u64>> {
+    let text = fs::read_to_string("/proc/thread-self/net/unix")?;
+    Ok(column(&text, UNIX_INODE).collect())
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
-    Unix,
-    Tcp,
+/// The inodes of all TCP sockets in a namespace that are open. Those of closed ones are 0.
+pub fn tcp_inodes(netns: impl AsFd) -> io::Result<HashSet<u64>> {
+    let texts = tcp_tables(netns)?;
+    Ok(texts
+        .iter()
+        .flat_map(|text| column(text, TCP_INODE))
+        .collect())
+}
+
+fn column(text: &str, column: usize) -> impl Iterator<Item = u64> + '_ {
+    let words = text
+        .lines()
+        .skip(1)
+        .filter_map(move |line| line.split_whitespace().nth(column));
+    words.filter_map(|word| word.parse().ok())
+}
+
+/// Both tables of TCP sockets in a namespace; one on a kernel without IPv6.
+fn tcp_tables(netns: impl AsFd) -> io::Result<Vec<String>> {
+    let netns = netns.as_fd().try_clone_to_owned()?;
+    // A thread is in a network namespace, so this one ends there.
+    let read = move || {
+        move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+        let mut texts = Vec::new();
+        for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
+            match fs::read_to_string(file) {
+                Ok(text) => texts.push(text),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(texts)
+    };
+    let read = thread::spawn(read).join();
+    read.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
 /// Columns of a line, from 0.
@@ -40,24 +62,10 @@ const TCP_INODE: usize = 9;
 pub type Names = (SocketAddr, SocketAddr);
 
 /// The connections of a namespace that programs have: one that is not accepted yet has no inode.
-pub fn accepted(netns: &Path) -> io::Result<HashSet<Names>> {
-    let netns = File::open(netns)?;
-    // A thread is in a network namespace, so this one ends there.
-    let read = move || {
-        move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
-        let mut found = HashSet::new();
-        for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
-            match fs::read_to_string(file) {
-                Ok(text) => found.extend(text.lines().filter_map(held)),
-                // A kernel without IPv6.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found)
-    };
-    let read = thread::spawn(read).join();
-    read.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+pub fn accepted(netns: impl AsFd) -> io::Result<HashSet<Names>> {
+    let texts = tcp_tables(netns)?;
+    let lines = texts.iter().flat_map(|text| text.lines());
+    Ok(lines.filter_map(held).collect())
 }
 
 fn held(line: &str) -> Option<Names> {
@@ -89,20 +97,21 @@ fn address(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::net::{TcpListener, TcpStream};
 
     #[test]
     fn a_connection_is_accepted_once_a_program_has_it() {
-        let own = Path::new("/proc/self/ns/net");
+        let own = File::open("/proc/self/ns/net").unwrap();
         for at in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(at) else {
                 continue;
             };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let names = (client.peer_addr().unwrap(), client.local_addr().unwrap());
-            assert!(!accepted(own).unwrap().contains(&names));
+            assert!(!accepted(&own).unwrap().contains(&names));
             let _server = listener.accept().unwrap();
-            assert!(accepted(own).unwrap().contains(&names));
+            assert!(accepted(&own).unwrap().contains(&names));
         }
     }
 
@@ -117,10 +126,10 @@ mod tests {
             fs::metadata(path).unwrap().ino()
         };
         let (first, second) = (inode(&one), inode(&other));
-        let open = inodes(Table::Unix).unwrap();
+        let open = unix_inodes().unwrap();
         assert!(open.contains(&first) && open.contains(&second));
         drop(one);
-        let open = inodes(Table::Unix).unwrap();
+        let open = unix_inodes().unwrap();
         assert!(!open.contains(&first) && open.contains(&second));
     }
 }
