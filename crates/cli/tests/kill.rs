@@ -3,7 +3,7 @@
 //! the next deployment works.
 //!
 //! A quick choice of moments by default, over VMs too with `LATLAB_TEST_WHOLE=1`. `LATLAB_TEST_KILLS` is the
-//! number of kills that find their command still running (100 in CI, 1000 by hand), `LATLAB_TEST_SEED` repeats a
+//! number of kills that find their command still running (60 in CI, 1000 by hand), `LATLAB_TEST_SEED` repeats a
 //! run's choices. The last line counts the kills by command.
 
 mod common;
@@ -393,7 +393,7 @@ fn a_kill_at_any_moment_leaves_nothing() {
         let given = std::env::var("LATLAB_TEST_KILLS");
         let kills: usize = match given.ok().and_then(|n| n.parse().ok()) {
             Some(given) => given,
-            None if whole() => 100,
+            None if whole() => 60,
             None => 14,
         };
         let (mut interrupted, mut by_verb) = (0, BTreeMap::<&str, usize>::new());

@@ -163,7 +163,7 @@ fn foreign_processes_that_change_cgroups_break_nothing() {
         };
         let movers = Movers::begin(&root, members);
         let labs = rounds(12, 2);
-        let tunings = labs.max(if whole() { 200 } else { 12 });
+        let tunings = labs.max(if whole() { 100 } else { 12 });
         let mut rounds = Rounds {
             bench,
             root,
