@@ -350,6 +350,10 @@ impl Drop for Background {
 #[test]
 fn a_server_of_multipath_tcp_has_streams() {
     enter("a_server_of_multipath_tcp_has_streams", |bench| {
+        if !Path::new("/proc/sys/net/mptcp").exists() {
+            println!("skipped: this kernel has no Multipath TCP (CONFIG_MPTCP)");
+            return;
+        }
         let name = bench.deploy("multipath", &lab("container"));
         // As Go's servers listen, with the protocol's number (IPPROTO_MPTCP).
         let listen = "listener = socket.create_server((sys.argv[1], 7000))";
@@ -371,6 +375,11 @@ fn a_server_of_multipath_tcp_has_streams() {
 #[test]
 fn what_the_filter_cannot_see_stays_plain() {
     enter("what_the_filter_cannot_see_stays_plain", |bench| {
+        let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+        if disabled.is_ok_and(|value| value.trim() != "0") {
+            println!("skipped: this machine lets no program have an io_uring");
+            return;
+        }
         let name = bench.deploy("plain", &lab("native"));
         // io_uring_setup(2), which containers may not call.
         let ring = format!(

@@ -76,14 +76,15 @@ pub fn may_get(level: i32, name: i32) -> bool {
 }
 
 /// A list of the kernel's, the same in every namespace.
-const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Whether a program without privileges may choose a congestion control.
+/// Whether a program may choose a congestion control for a stream of AF_UNIX. None has an effect on it, so any that the
+/// kernel has will do, and none is loaded for its name.
 pub fn may_choose(name: &[u8]) -> bool {
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-    let allowed = std::fs::read(CONGESTION_CONTROLS).unwrap_or_default();
-    let mut allowed = allowed.split(u8::is_ascii_whitespace);
-    !name.is_empty() && allowed.any(|word| word == name)
+    let available = std::fs::read(CONGESTION_CONTROLS).unwrap_or_default();
+    let mut available = available.split(u8::is_ascii_whitespace);
+    !name.is_empty() && available.any(|word| word == name)
 }
 
 /// Whether an option may be set on an anchor in a program's place.
@@ -154,6 +155,9 @@ const TCP_CARRIED: [i32; 8] = [
     libc::TCP_LINGER2,
 ];
 
+/// `TCP_CA_NAME_MAX` of `net/tcp.h`.
+const CONTROL_BYTES: usize = 16;
+
 fn carry_tcp(anchor: BorrowedFd<'_>, shadow: BorrowedFd<'_>) {
     let level = libc::IPPROTO_TCP;
     for name in TCP_CARRIED {
@@ -163,6 +167,14 @@ fn carry_tcp(anchor: BorrowedFd<'_>, shadow: BorrowedFd<'_>) {
         if int_option(shadow, level, name) != Ok(wanted) {
             set_option(shadow, level, name, &wanted.to_ne_bytes()).ok();
         }
+    }
+    // The namespaces of shadows have the machine's default, which the node may have changed.
+    let control = |socket| option(socket, level, libc::TCP_CONGESTION, CONTROL_BYTES);
+    let wanted = control(anchor)
+        .ok()
+        .filter(|_| control(anchor) != control(shadow));
+    if let Some(name) = wanted {
+        set_option(shadow, level, libc::TCP_CONGESTION, &name).ok();
     }
 }
 
