@@ -21,6 +21,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("forwarder", include_str!("../../../studies/forwarder.yaml")),
     ("overlay", include_str!("../../../studies/overlay.yaml")),
     ("carriers", include_str!("../../../studies/carriers.yaml")),
+    ("streams", include_str!("../../../studies/streams.yaml")),
     ("mpi", include_str!("../../../studies/mpi.yaml")),
     (
         "forwarder-quick",
@@ -100,6 +101,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_study_of_the_project_is_built_in() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let name = name.strip_suffix(".yaml").unwrap();
+            // Its lab is a file of its own.
+            assert!(name == "limits" || built_in(name).is_some(), "{name}");
+        }
+    }
 
     #[test]
     fn every_built_in_study_is_self_contained() {

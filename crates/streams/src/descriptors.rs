@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
+
 /// A task with more descriptors has its connections plain: each of them is looked at.
 const MAX_DESCRIPTORS: usize = 1024;
 /// A node with more processes likewise.
@@ -42,36 +44,40 @@ pub fn references(
     number: RawFd,
     inode: u64,
 ) -> io::Result<References> {
-    let directory = PathBuf::from(format!("/proc/{task}/fd"));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(CWD, format!("/proc/{task}/fd"), flags, Mode::empty())?;
     let socket = format!("socket:[{inode}]");
     let mut found = References {
         close_on_exec: field(&info(task, number)?, "flags:", 8)
             .is_some_and(|flags| flags as u32 & CLOSE_ON_EXEC != 0),
         ..References::default()
     };
-    for (count, entry) in fs::read_dir(&directory)?.enumerate() {
+    let mut target = Vec::new();
+    for (count, entry) in Dir::read_from(&directory)?.enumerate() {
         if count == MAX_DESCRIPTORS {
             found.is_shared = true;
             return Ok(found);
         }
-        let name = entry?.file_name();
-        let Some(other) = name.to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(other) = name.to_str().ok().and_then(|name| name.parse().ok()) else {
             continue;
         };
         // Another thread may close it meanwhile.
-        let Ok(target) = fs::read_link(directory.join(&name)) else {
+        let Ok(link) = readlinkat(&directory, name, target) else {
+            target = Vec::new();
             continue;
         };
-        if other != number && target.as_os_str() == socket.as_str() {
+        if other != number && link.to_bytes() == socket.as_bytes() {
             found.is_shared = true;
         }
-        if target.as_os_str() == "anon_inode:[eventpoll]" {
+        if link.to_bytes() == b"anon_inode:[eventpoll]" {
             let text = info(task, other).unwrap_or_default();
-            found.registrations.extend(
-                text.lines()
-                    .filter_map(|line| registration(line, other, number)),
-            );
+            let lines = text.lines();
+            let registrations = lines.filter_map(|line| registration(line, other, number));
+            found.registrations.extend(registrations);
         }
+        target = link.into_bytes();
     }
     found.is_shared |= group.is_some_and(|group| is_inherited(task, group, number, &socket));
     Ok(found)

@@ -20,7 +20,8 @@ containers a socket without a network.
 
 Reasons for which a connection stays plain:
   no-listener        the server listens in a way that latlab did not see
-  shared-descriptor  another descriptor or process has the socket that is being connected
+  shared-descriptor  another descriptor or process has the socket that is being connected,
+                     or the program has more than 1024 descriptors
   reset-at-close     SO_LINGER with no time was set before the connection was made
   special-sending    TCP_FASTOPEN_CONNECT or SO_ZEROCOPY was set before
   async-io           the socket sends signals when it is ready (O_ASYNC)
