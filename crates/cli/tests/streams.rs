@@ -318,6 +318,7 @@ fn a_server_that_accepts_unseen_is_served_by_a_relay() {
                 (&1.into(), &1.into()),
                 "{status}"
             );
+            await_count(bench, &name, "open", 0);
             taker.end();
             bench.latlab(&["destroy", &name]).good();
             bench.assert_clean();

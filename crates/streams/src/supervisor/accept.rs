@@ -234,7 +234,7 @@ impl Supervisor {
             }
         }
         if flags & libc::SOCK_NONBLOCK != 0 {
-            fcntl_setfl(given, OFlags::NONBLOCK)?;
+            fcntl_setfl(given, OFlags::NONBLOCK).ok();
         }
         let close_on_exec = flags & libc::SOCK_CLOEXEC != 0;
         let session = &held.session;

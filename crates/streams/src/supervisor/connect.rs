@@ -104,7 +104,7 @@ impl Supervisor {
     }
 
     /// Dissolves a connection: the program gets its anchor back, which is connected no more.
-    fn disconnect(&self, held: &Held, file: &OwnedFd, cookie: u64) {
+    fn disconnect(&mut self, held: &Held, file: &OwnedFd, cookie: u64) {
         let Some(shadow) = self.connections.of_shadow(cookie) else {
             return held.proceed();
         };
@@ -121,7 +121,22 @@ impl Supervisor {
             moves::registrations(&held.task()?, number, file, anchor, &found.registrations);
             Ok(0)
         };
-        held.answer(result()).ok();
+        let (id, result) = (shadow.id, result());
+        if result.is_ok() {
+            self.forget_connection(id);
+        }
+        held.answer(result).ok();
+    }
+
+    /// Drops all that is held of a connection, of which a program has the anchor again.
+    fn forget_connection(&mut self, id: ConnectionId) {
+        let state = self
+            .connections
+            .remove(id)
+            .map(|connection| connection.state);
+        if let Some(State::Offered(offered)) = state {
+            self.sources.remove(&offered.token);
+        }
     }
 
     /// The references to a socket whose connection may be a stream, or why it stays plain.

@@ -99,9 +99,14 @@ impl Supervisor {
 
     /// Joins the server's end of the shadow with the client's anchor.
     fn relay(&mut self, id: ConnectionId) {
-        let Some(anchor) = self.client_anchor(id).and_then(|a| a.try_clone().ok()) else {
+        let Some(watched) = self.client_anchor(id) else {
             return;
         };
+        let Ok(anchor) = watched.try_clone() else {
+            return;
+        };
+        // By the number under which it was added.
+        self.poller.remove(watched);
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -112,7 +117,6 @@ impl Supervisor {
         else {
             return;
         };
-        self.poller.remove(&anchor);
         self.sources.remove(&offered.token);
         self.relayed += 1;
         drop(offered.client_shadow);
