@@ -23,9 +23,10 @@ pub fn run(supervisor: OwnedFd, held: OwnedFd) -> io::Result<()> {
     let mut listeners = Vec::new();
     loop {
         match control::receive(supervisor.as_fd()) {
-            Ok((_, Some(listener))) => listeners.push(Some(Listener::new(listener))),
             Ok((bytes, None)) if bytes.is_empty() => break,
-            Ok(_) | Err(Errno::INTR) => {}
+            // One that finds no room in our table has its place all the same.
+            Ok((_, listener)) => listeners.push(listener.map(Listener::new)),
+            Err(Errno::INTR) => {}
             Err(Errno::CONNRESET) => break,
             Err(error) => return Err(error.into()),
         }

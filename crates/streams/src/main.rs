@@ -45,6 +45,12 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let limit = Rlimit {
+        current: Some(MAX_DESCRIPTORS),
+        maximum: Some(MAX_DESCRIPTORS),
+    };
+    // A lower limit is enough for fewer.
+    setrlimit(Resource::Nofile, limit).ok();
     let result = match &arguments.kept {
         Some(inherited) => supervise(&arguments, inherited),
         None => keep(&arguments),
@@ -91,12 +97,6 @@ fn keep(arguments: &Arguments) -> Result<(), String> {
 
 fn supervise(arguments: &Arguments, inherited: &[RawFd]) -> Result<(), String> {
     let config = read_config(&arguments.config)?;
-    let limit = Rlimit {
-        current: Some(MAX_DESCRIPTORS),
-        maximum: Some(MAX_DESCRIPTORS),
-    };
-    // A lower limit is enough for fewer.
-    setrlimit(Resource::Nofile, limit).ok();
     let inherited = inherited.iter().map(|number| {
         // SAFETY: the keeper handed these numbers down for this process alone.
         unsafe { OwnedFd::from_raw_fd(*number) }
