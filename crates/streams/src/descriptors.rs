@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 
+use crate::sys::task::process_of;
+
 /// A task with more descriptors has its connections plain: each of them is looked at.
 const MAX_DESCRIPTORS: usize = 1024;
 /// A node with more processes likewise.
@@ -126,18 +128,13 @@ fn is_inherited(task: u32, group: &Path, number: RawFd, socket: &str) -> bool {
     // A thread that is not its process's first one is not in the list.
     let own = match processes.contains(&task) {
         true => Some(task),
-        false => process_of(task),
+        false => process_of(task).ok(),
     };
     processes.retain(|process| Some(*process) != own);
     processes.iter().any(|process| {
         fs::read_link(format!("/proc/{process}/fd/{number}"))
             .is_ok_and(|target| target.as_os_str() == socket)
     })
-}
-
-fn process_of(task: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{task}/status")).ok()?;
-    field(&status, "Tgid:", 10).and_then(|number| u32::try_from(number).ok())
 }
 
 /// The file that lists the processes of the task's cgroup.

@@ -6,27 +6,23 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_linger;
 
 use crate::shadow::Kind;
 use crate::sys::socket::{SO_PASSRIGHTS, int_option, option, set_option};
 
-/// Options of `SOL_SOCKET` that an AF_UNIX socket has in another way than a TCP socket. All other options of that level
-/// are the shadow's own. The filter of sessions has the same list, and SO_LINGER.
-const SOCKET_LEVEL: [i32; 7] = [
+/// Options of `SOL_SOCKET` whose answer from an AF_UNIX socket is another one than from a TCP socket. The filter of
+/// sessions (`host/sys/notify.rs`) holds these, and those that [`place`] names; all others are the shadow's own.
+const SOCKET_LEVEL: [i32; 4] = [
     libc::SO_DOMAIN,
     libc::SO_PROTOCOL,
     libc::SO_PEERCRED,
-    libc::SO_ZEROCOPY,
-    libc::SO_SNDBUF,
-    libc::SO_RCVBUF,
     SO_PASSRIGHTS,
 ];
 
-/// Those that are set on the shadow as well.
-const BOTH: [i32; 2] = [libc::SO_SNDBUF, libc::SO_RCVBUF];
-
-const TCP: [i32; 17] = [
+const TCP: [i32; 18] = [
+    libc::TCP_CONGESTION,
     libc::TCP_NODELAY,
     libc::TCP_MAXSEG,
     libc::TCP_CORK,
@@ -70,9 +66,46 @@ const IPV6: [i32; 8] = [
     libc::IPV6_RECVHOPLIMIT,
 ];
 
-/// Whether an option may be asked of an anchor.
-pub fn may_get(level: i32, name: i32) -> bool {
-    (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION) || may_set(level, name)
+/// The sockets of a stream that have an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The shadow, as the kernel has it: the call is carried out.
+    Own,
+    /// The shadow; setting it is watched.
+    Watched,
+    Anchor,
+    /// Both, and the anchor tells it.
+    Both,
+    /// The anchor tells it, and it cannot be set.
+    Told,
+    /// None.
+    Nowhere,
+}
+
+/// Where a stream with this kind of shadow has an option.
+pub fn place(kind: Kind, level: i32, name: i32) -> Place {
+    match (level, name) {
+        (libc::IPPROTO_TCP, _) | (libc::SOL_SOCKET, libc::SO_LINGER) if kind == Kind::Tcp => {
+            Place::Own
+        }
+        (libc::SOL_SOCKET, libc::SO_LINGER) => Place::Watched,
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => Place::Both,
+        // Its completions would never come.
+        (libc::SOL_SOCKET, libc::SO_ZEROCOPY) => Place::Told,
+        (libc::SOL_SOCKET, name) if SOCKET_LEVEL.contains(&name) => Place::Anchor,
+        (libc::IPPROTO_TCP, name) if TCP.contains(&name) => Place::Anchor,
+        (libc::IPPROTO_IP, name) if IP.contains(&name) => Place::Anchor,
+        (libc::IPPROTO_IPV6, name) if IPV6.contains(&name) => Place::Anchor,
+        _ => Place::Nowhere,
+    }
+}
+
+/// Sets an option of an anchor in a program's place.
+pub fn set(anchor: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> Result<(), Errno> {
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_CONGESTION) if !may_choose(value) => Err(Errno::NOENT),
+        _ => set_option(anchor, level, name, value),
+    }
 }
 
 /// A list of the kernel's, the same in every namespace.
@@ -80,27 +113,11 @@ const CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_c
 
 /// Whether a program may choose a congestion control for a stream of AF_UNIX. None has an effect on it, so any that the
 /// kernel has will do, and none is loaded for its name.
-pub fn may_choose(name: &[u8]) -> bool {
+fn may_choose(name: &[u8]) -> bool {
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
     let available = std::fs::read(CONGESTION_CONTROLS).unwrap_or_default();
     let mut available = available.split(u8::is_ascii_whitespace);
     !name.is_empty() && available.any(|word| word == name)
-}
-
-/// Whether an option may be set on an anchor in a program's place.
-pub fn may_set(level: i32, name: i32) -> bool {
-    match level {
-        libc::IPPROTO_TCP => TCP.contains(&name),
-        libc::IPPROTO_IP => IP.contains(&name),
-        libc::IPPROTO_IPV6 => IPV6.contains(&name),
-        libc::SOL_SOCKET => SOCKET_LEVEL.contains(&name),
-        _ => false,
-    }
-}
-
-/// Whether an option is set on the shadow as well as on its anchor.
-pub fn is_for_both(level: i32, name: i32) -> bool {
-    level == libc::SOL_SOCKET && BOTH.contains(&name)
 }
 
 /// Options of `SOL_SOCKET` that a program may have set before the exchange, and that have an effect on the shadow.
@@ -216,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_with_pointers_or_privileges_are_refused() {
+    fn options_with_pointers_or_privileges_are_nowhere() {
         // netfilter's tables, which hold pointers; kernel TLS, which would encrypt bytes that the anchor never carries.
         for (level, name) in [
             (libc::IPPROTO_IP, 64),
@@ -227,13 +244,26 @@ mod tests {
             (libc::IPPROTO_TCP, libc::TCP_MD5SIG),
             (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER),
         ] {
-            assert!(
-                !may_set(level, name) && !may_get(level, name),
+            assert_eq!(
+                place(Kind::Unix, level, name),
+                Place::Nowhere,
                 "{level} {name}"
             );
         }
-        assert!(may_set(libc::IPPROTO_TCP, libc::TCP_NODELAY));
-        assert!(!may_set(libc::IPPROTO_TCP, libc::TCP_CONGESTION));
+    }
+
+    #[test]
+    fn a_shadow_of_tcp_has_the_options_of_tcp_itself() {
+        let no_delay = (libc::IPPROTO_TCP, libc::TCP_NODELAY);
+        assert_eq!(place(Kind::Unix, no_delay.0, no_delay.1), Place::Anchor);
+        assert_eq!(place(Kind::Tcp, no_delay.0, no_delay.1), Place::Own);
+        let linger = (libc::SOL_SOCKET, libc::SO_LINGER);
+        assert_eq!(place(Kind::Unix, linger.0, linger.1), Place::Watched);
+        assert_eq!(place(Kind::Tcp, linger.0, linger.1), Place::Own);
+    }
+
+    #[test]
+    fn a_congestion_control_that_would_be_loaded_is_not_chosen() {
         assert!(may_choose(b"reno\0") && !may_choose(b"no-such") && !may_choose(b""));
     }
 }

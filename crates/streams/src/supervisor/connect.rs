@@ -11,13 +11,12 @@ use rustix::io::Errno;
 
 use super::connection::{Connecting, Connection, ConnectionId, End, Offered, Side, State};
 use super::held::Held;
-use super::moves;
 use super::state::{Source, Supervisor};
 use crate::descriptors::References;
 use crate::options;
 use crate::registry::{Key, Plain, Target, Way};
 use crate::shadow::Kind;
-use crate::sys::socket;
+use crate::sys::{registrations, socket};
 
 /// How long a non-blocking call is held at most. A handshake within the host takes some 50 µs.
 const NON_BLOCKING_TIMEOUT: Duration = Duration::from_millis(2);
@@ -118,7 +117,7 @@ impl Supervisor {
             let listener = &held.session.listener;
             listener.replace(held.call.id, anchor.as_fd(), number, found.close_on_exec)?;
             let (file, anchor) = (file.as_fd(), anchor.as_fd());
-            moves::registrations(&held.task()?, number, file, anchor, &found.registrations);
+            registrations::move_all(&held.task()?, number, file, anchor, &found.registrations);
             Ok(0)
         };
         let (id, result) = (shadow.id, result());
@@ -309,9 +308,9 @@ impl Supervisor {
         }
         if let Ok(task) = connecting.held.task() {
             let anchor = client.anchor.as_fd();
-            let registrations = &connecting.references.registrations;
+            let found = &connecting.references.registrations;
             let number = connecting.number;
-            moves::registrations(&task, number, anchor, client_shadow.as_fd(), registrations);
+            registrations::move_all(&task, number, anchor, client_shadow.as_fd(), found);
         }
         // Interrupted now, it will ask again and be told.
         let is_told = answer_of(&connecting).is_ok() && connecting.is_blocking;

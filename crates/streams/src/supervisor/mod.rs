@@ -8,7 +8,6 @@ mod accepts;
 mod connect;
 mod connection;
 mod held;
-mod moves;
 mod names;
 mod poll;
 mod requests;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::connection::{End, Shadow};
 use super::held::{Held, read_length};
 use super::state::Supervisor;
-use crate::options;
+use crate::options::{self, Place};
 use crate::shadow::Kind;
 use crate::sys::socket;
 
@@ -50,13 +50,15 @@ impl Supervisor {
             .socket()
             .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
         let (level, name) = (held.call.int(1), held.call.int(2));
-        let is_own = |shadow: &Shadow<'_>| {
-            has_own(shadow, level) || (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER)
-        };
-        let Some(shadow) = shadow.filter(|shadow| !is_own(shadow)) else {
+        let Some(shadow) = shadow else {
             return held.proceed();
         };
-        held.answer(get_option(held, shadow.end).map(|()| 0)).ok();
+        let result = match options::place(shadow.connection.kind, level, name) {
+            Place::Own | Place::Watched => return held.proceed(),
+            Place::Anchor | Place::Both | Place::Told => get_option(held, shadow.end),
+            Place::Nowhere => Err(Errno::NOPROTOOPT),
+        };
+        held.answer(result.map(|()| 0)).ok();
     }
 
     /// `ioctl` for bytes that the peer has not acknowledged (tcp(7), SIOCOUTQ): its system has them all.
@@ -78,60 +80,49 @@ impl Supervisor {
         };
         let (level, name) = (held.call.int(1), held.call.int(2));
         let Some(shadow) = self.connections.of_shadow(cookie) else {
-            let options = [
-                (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
-                (libc::SOL_SOCKET, libc::SO_LINGER),
-                (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
-            ];
-            if !options.contains(&(level, name)) || self.registry.listener(cookie).is_none() {
-                return held.proceed();
-            }
-            let result = set_option(held, |value| {
-                socket::set_option(file.as_fd(), level, name, value)
-            });
-            if !options::allow_streams(file.as_fd()) {
-                self.registry.forget(cookie);
-            }
-            held.answer(result.map(|()| 0)).ok();
-            return;
+            return self.set_option_of_listener(held, &file, cookie);
         };
-        if has_own(&shadow, level) {
-            return held.proceed();
-        }
-        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
-            let result = set_option(held, |value| {
-                socket::set_option(file.as_fd(), level, name, value)
-            });
-            if options::resets_at_close(file.as_fd()) {
-                self.arm_reset(&shadow, &file);
-            }
-            held.answer(result.map(|()| 0)).ok();
-            return;
-        }
-        let anchor = shadow.end.anchor.as_fd();
-        let is_congestion = (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-        let result = match options::may_set(level, name) {
-            // Its completions would never come.
-            _ if (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) => Err(Errno::OPNOTSUPP),
-            false if is_congestion => set_option(held, |value| match options::may_choose(value) {
-                true => socket::set_option(anchor, level, name, value),
-                false => Err(Errno::PERM),
+        let (shadow_file, anchor) = (file.as_fd(), shadow.end.anchor.as_fd());
+        let result = match options::place(shadow.connection.kind, level, name) {
+            Place::Own => return held.proceed(),
+            Place::Watched => set_option(held, |value| {
+                socket::set_option(shadow_file, level, name, value)
             }),
-            true => set_option(held, |value| {
-                if options::is_for_both(level, name) {
-                    socket::set_option(file.as_fd(), level, name, value)?;
-                }
-                socket::set_option(anchor, level, name, value)
+            Place::Anchor => set_option(held, |value| options::set(anchor, level, name, value)),
+            Place::Both => set_option(held, |value| {
+                socket::set_option(shadow_file, level, name, value)?;
+                options::set(anchor, level, name, value)
             }),
-            false => Err(Errno::NOPROTOOPT),
+            Place::Told => Err(Errno::OPNOTSUPP),
+            Place::Nowhere => Err(Errno::NOPROTOOPT),
         };
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER)
+            && options::resets_at_close(shadow_file)
+        {
+            self.arm_reset(&shadow, &file);
+        }
         held.answer(result.map(|()| 0)).ok();
     }
-}
 
-/// Whether a shadow itself answers for its options of this level.
-fn has_own(shadow: &Shadow<'_>, level: i32) -> bool {
-    shadow.connection.kind == Kind::Tcp && level == libc::IPPROTO_TCP
+    /// A listening socket whose connections may no longer be streams is forgotten. All other sockets are the kernel's.
+    fn set_option_of_listener(&mut self, held: &Held, file: &OwnedFd, cookie: u64) {
+        let (level, name) = (held.call.int(1), held.call.int(2));
+        let decisive = [
+            (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+            (libc::SOL_SOCKET, libc::SO_LINGER),
+            (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
+        ];
+        if !decisive.contains(&(level, name)) || self.registry.listener(cookie).is_none() {
+            return held.proceed();
+        }
+        let result = set_option(held, |value| {
+            socket::set_option(file.as_fd(), level, name, value)
+        });
+        if !options::allow_streams(file.as_fd()) {
+            self.registry.forget(cookie);
+        }
+        held.answer(result.map(|()| 0)).ok();
+    }
 }
 
 fn set_option(held: &Held, set: impl FnOnce(&[u8]) -> Result<(), Errno>) -> Result<(), Errno> {
@@ -144,9 +135,6 @@ fn set_option(held: &Held, set: impl FnOnce(&[u8]) -> Result<(), Errno>) -> Resu
 
 fn get_option(held: &Held, end: &End) -> Result<(), Errno> {
     let (level, name) = (held.call.int(1), held.call.int(2));
-    if !options::may_get(level, name) {
-        return Err(Errno::NOPROTOOPT);
-    }
     let memory = held.memory()?;
     let (value_at, length_at) = (held.call.arguments[3], held.call.arguments[4]);
     let room = read_length(&memory, length_at)?;

@@ -4,13 +4,11 @@
 //! io_uring. It gets the anchor. Then the client's bytes are taken from its shadow and sent through the anchor.
 
 use std::collections::BTreeMap;
-use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
-use rustix::net::{SendFlags, send};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::connection::{ConnectionId, End, Shadow, State};
 use super::state::Supervisor;
@@ -121,7 +119,7 @@ impl Supervisor {
         self.relayed += 1;
         drop(offered.client_shadow);
         if let Err(shadow) = relay::start(offered.server_shadow, anchor) {
-            end_both_ways(&shadow);
+            shutdown(&shadow, Shutdown::Both).ok();
         }
     }
 }
@@ -136,10 +134,4 @@ fn shadow_of(end: &End) -> Option<OwnedFd> {
         let (process, number) = holder(end.session.group(end.task)?, end.inode)?;
         file(process, number)
     })
-}
-
-fn end_both_ways(shadow: &OwnedFd) {
-    if let Ok(shadow) = shadow.try_clone() {
-        UnixStream::from(shadow).shutdown(Shutdown::Both).ok();
-    }
 }

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
@@ -30,12 +30,7 @@ impl Task {
 
     /// The file at a descriptor, under a number of our own.
     pub fn file(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
-        // SAFETY: pidfd_getfd looks the number up in the other process; it is no descriptor of ours.
-        let target = unsafe { BorrowedFd::borrow_raw(descriptor.max(0)) };
-        if descriptor < 0 {
-            return Err(Errno::BADF);
-        }
-        pidfd_getfd(&self.0, target.as_raw_fd(), PidfdGetfdFlags::empty())
+        pidfd_getfd(&self.0, descriptor, PidfdGetfdFlags::empty())
     }
 }
 
@@ -65,7 +60,7 @@ impl Memory {
 }
 
 /// The process of a thread.
-fn process_of(number: u32) -> io::Result<u32> {
+pub fn process_of(number: u32) -> io::Result<u32> {
     let status = fs::read_to_string(format!("/proc/{number}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     line.and_then(|value| value.trim().parse().ok())

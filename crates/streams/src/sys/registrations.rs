@@ -10,11 +10,11 @@ use rustix::event::epoll::{EventData, EventFlags, add, delete};
 use rustix::io::{Errno, dup2, fcntl_dupfd_cloexec};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
+use super::task::Task;
 use crate::descriptors::Registration;
-use crate::sys::task::Task;
 
 /// Moves those that can be moved. One that cannot is lost, as for a file that is closed.
-pub(super) fn registrations(
+pub fn move_all(
     task: &Task,
     number: RawFd,
     anchor: BorrowedFd<'_>,
