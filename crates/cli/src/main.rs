@@ -52,6 +52,7 @@ mod streams;
 mod studies;
 mod table;
 mod terminal;
+mod traffic;
 mod tune;
 mod validate;
 
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Noise(a) => noise::run(a),
         Verb::Overlay(a) => overlay::run(a),
         Verb::Streams(a) => streams::run(a),
+        Verb::Traffic(a) => traffic::run(a),
         Verb::Fabric(a) => fabric::run(a),
         Verb::Host(a) => bmc::run(a),
         Verb::Forward(a) => forward::run(a),

@@ -93,7 +93,7 @@ fn of_lab(name: &str) -> Result<PathBuf, Failure> {
     }
 }
 
-fn connect(socket: &Path) -> Result<Client, Failure> {
+pub(crate) fn connect(socket: &Path) -> Result<Client, Failure> {
     Client::connect(socket).map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::PermissionDenied => "its owner may, and root",

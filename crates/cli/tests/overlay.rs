@@ -117,6 +117,76 @@ fn a_chosen_carrier_is_told_with_its_reason() {
     });
 }
 
+/// Each of six nodes sends to the next.
+#[test]
+fn traffic_shows_the_topology_that_nodes_communicate_in() {
+    const NODES: usize = 6;
+    enter(
+        "traffic_shows_the_topology_that_nodes_communicate_in",
+        |bench| {
+            for carrier in ["local", "vxlan", "udp"] {
+                let nodes: String = (0..NODES)
+                    .map(|n| format!("n{n}: {{kind: native}}, "))
+                    .collect();
+                let ends: String = (0..NODES).map(|n| format!("\"n{n}:eth0\", ")).collect();
+                let lab = format!(
+                    "name: NAME\ntopology:\n  nodes: {{{nodes}}}\n  links: [{{type: overlay, name: lan, \
+                 carrier: {carrier}, endpoints: [{ends}]}}]\n"
+                );
+                let name = bench.deploy(carrier, &lab);
+                let idle = bench.latlab(&["traffic", &name, "--for", "100ms", "--format", "json"]);
+                assert!(idle.good().out.contains("\"topologies\": []"));
+                for n in 0..NODES {
+                    let next = (n + 1) % NODES + 1;
+                    let line =
+                        format!("ping -i 0.01 -s 1000 -w 120 198.18.0.{next} > /dev/null 2>&1 &");
+                    bench
+                        .exec(&name, &format!("n{n}"), &["sh", "-c", &line])
+                        .good();
+                }
+                let seen = bench.latlab(&["traffic", &name]).good().out;
+                let last = seen.lines().last().unwrap();
+                assert_eq!(last, "a ring of 6: n0, n1, n2, n3, n4, n5", "{seen}");
+                let json = bench.latlab(&["traffic", &name, "--for", "500ms", "--format", "json"]);
+                let json: serde_json::Value = serde_json::from_str(&json.good().out).unwrap();
+                let pairs = json["pairs"].as_array().unwrap();
+                let bytes = |from: &str, to: &str| {
+                    let pair = pairs
+                        .iter()
+                        .find(|pair| pair["from"] == from && pair["to"] == to);
+                    pair.map_or(0.0, |pair| pair["bytes_per_second"].as_f64().unwrap())
+                };
+                for n in 0..NODES {
+                    let (this, next) = (format!("n{n}"), format!("n{}", (n + 1) % NODES));
+                    // An echo request has as many bytes as its reply.
+                    let both = [bytes(&this, &next), bytes(&next, &this)];
+                    assert!(both.iter().all(|bytes| *bytes > 1000.0), "{json:#}");
+                    assert!((0.5..2.0).contains(&(both[0] / both[1])), "{json:#}");
+                }
+                bench.latlab(&["destroy", &name]).good();
+                bench.assert_clean();
+            }
+            let other = bench.deploy(
+                "other",
+                "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  \
+             links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]\n",
+            );
+            let refused = bench.latlab(&["traffic", &other]);
+            refused.refused(
+                2,
+                "has no link of type overlay",
+                "give a link `type: overlay`",
+            );
+            let short = bench.latlab(&["traffic", &other, "--for", "1ms"]);
+            assert!(
+                short.code == 2 && short.err.contains("a time from 100ms to 3600s"),
+                "{short:#?}"
+            );
+            bench.latlab(&["destroy", &other]).good();
+        },
+    );
+}
+
 #[test]
 fn netkit_cables_are_refused_where_there_is_no_netkit() {
     enter(

@@ -21,5 +21,6 @@ pub mod results;
 pub mod snapshot;
 pub mod spec;
 pub mod state;
+pub mod traffic;
 pub mod units;
 mod words;

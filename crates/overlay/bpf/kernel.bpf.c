@@ -69,12 +69,12 @@ static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 	if (route->egress == route->ingress)
 		return hook == AT_UPLINK ? TC_ACT_UNSPEC : drop(route->ingress, REASON_LOOP);
 	if (route->action == ACTION_LOCAL) {
-		count(route->ingress, route->egress, bytes);
+		count(route, bytes);
 		/* bpf_redirect_peer takes only frames that have come in at an interface; at a netkit's egress none has. */
 		return hook == AT_NETKIT ? bpf_redirect(route->device, 0) : bpf_redirect_peer(route->device, 0);
 	}
 	if (route->action == ACTION_DIRECT) {
-		count(route->ingress, route->egress, bytes);
+		count(route, bytes);
 		return bpf_redirect(route->device, 0);
 	}
 	if (hook == AT_UPLINK || route->action != ACTION_VXLAN || skb->vlan_present)
@@ -84,7 +84,7 @@ static __always_inline int forward(struct __sk_buff *skb, enum hook hook)
 		return without_route(skb, hook, &eth);
 	if (done < 0)
 		return drop(route->ingress, REASON_REFUSED);
-	count(route->ingress, route->egress, bytes);
+	count(route, bytes);
 	return bpf_redirect(route->device, 0);
 }
 
@@ -156,7 +156,7 @@ int from_tunnel(struct __sk_buff *skb)
 	/* RFC 6040: congestion marks of the outer header are passed on, or the packet is dropped. */
 	if (congested && !done && !bpf_skb_ecn_set_ce(skb))
 		return drop(route->ingress, REASON_MALFORMED);
-	count(route->ingress, route->egress, bytes);
+	count(route, bytes);
 	return done ? bpf_redirect(route->device, 0) : bpf_redirect_peer(route->device, 0);
 }
 

@@ -87,6 +87,7 @@ struct route {
 	__be16 remote_port;
 	__be16 local_port;
 	struct addresses outer; /* to the next hop, from the uplink */
+	__u32 pair; /* index of the counters of its addresses; 0: those of all pairs that have none */
 };
 
 /* A route as of the change with this number; 0: none. */
@@ -103,6 +104,12 @@ struct counts {
 	__u64 sent_bytes;
 	__u64 missed; /* went to the daemon */
 	__u64 dropped[REASONS];
+};
+
+/* Traffic from one address to another. */
+struct traffic {
+	__u64 frames;
+	__u64 bytes;
 };
 
 struct {
@@ -150,6 +157,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct counts);
 } overlay_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct traffic);
+} overlay_pairs SEC(".maps");
 
 /* A program may be preempted by another on the same CPU (PREEMPT_RT), so the per-CPU cache is unsafe. */
 const volatile bool is_preemptible;

@@ -12,18 +12,25 @@ static __always_inline struct counts *counts_of(__u32 number)
 	return bpf_map_lookup_elem(&overlay_counts, &number);
 }
 
-static __always_inline void count(__u32 ingress, __u32 egress, __u32 bytes)
+static __always_inline void count(const struct route *route, __u32 bytes)
 {
-	struct counts *counts = counts_of(ingress);
+	struct counts *counts = counts_of(route->ingress);
+	__u32 pair = route->pair;
+	struct traffic *traffic;
 
 	if (counts) {
 		counts->received_frames++;
 		counts->received_bytes += bytes;
 	}
-	counts = counts_of(egress);
+	counts = counts_of(route->egress);
 	if (counts) {
 		counts->sent_frames++;
 		counts->sent_bytes += bytes;
+	}
+	traffic = bpf_map_lookup_elem(&overlay_pairs, &pair);
+	if (traffic) {
+		traffic->frames++;
+		traffic->bytes += bytes;
 	}
 }
 

@@ -14,7 +14,8 @@ use etherparse::{IpHeaders, Ipv6Extensions, Ipv6FlowLabel, Ipv6Header, PacketBui
 use latlab_host::nodes::vm::{Access, Share};
 use latlab_overlay::endpoints::{DropReason, PortId};
 use latlab_overlay::kernel::{
-    Action, KernelPath, KernelPort, KernelPortKind, Origin, ROUTES, Review, Route, RouteKey,
+    Action, KernelPath, KernelPort, KernelPortKind, Mac, Origin, Pair, ROUTES, Review, Route,
+    RouteKey,
 };
 use latlab_wire::channel::ExitStatus;
 use underlay::{Raw, ethernet, mac_of, on};
@@ -48,6 +49,14 @@ fn ping(world: &World, from: &std::path::Path, address: &str, size: usize) {
     );
 }
 
+fn frames_between(host: &underlay::Host<'_>, source: &Mac, destination: &Mac) -> u64 {
+    let traffic = host.path.traffic().unwrap();
+    let of = |pair: &Pair| (pair.network, pair.source, pair.destination);
+    let is_its = |pair: &Option<Pair>| pair.as_ref().map(of) == Some((LAN, *source, *destination));
+    let found = traffic.iter().find(|(pair, _)| is_its(pair));
+    found.map_or(0, |(_, traffic)| traffic.frames)
+}
+
 #[test]
 fn frames_stay_whole_through_vxlan() {
     run("kernel-vxlan", |world| {
@@ -71,6 +80,10 @@ fn frames_stay_whole_through_vxlan() {
             }
         }
         let counts = one.path.counts(a.port.id).unwrap();
+        for host in [&one, &two] {
+            assert_eq!(frames_between(host, &a.mac, &b.mac), counts.received_frames);
+            assert_eq!(frames_between(host, &b.mac, &a.mac), counts.sent_frames);
+        }
         let mean = counts.received_bytes / counts.received_frames;
         // The longest that leaves a container cut has 1464 bytes; how large TCP makes the others depends on
         // how fast the machine is.
@@ -595,6 +608,14 @@ fn the_path_outlives_its_daemon_and_is_found_again() {
         assert!(was_there);
         assert_eq!(path.ports().unwrap(), ports);
         assert!(path.counts(a.port.id).unwrap().received_frames >= before.received_frames + 3);
+        // Both counted the same frames.
+        let traffic = path.traffic().unwrap();
+        let known = |pair: &Option<Pair>| pair.is_some_and(|pair| pair.source == a.mac);
+        let found = traffic.iter().find(|(pair, _)| known(pair));
+        assert!(
+            found.unwrap().1.frames >= before.received_frames + 3,
+            "{traffic:?}"
+        );
         // Found, and its programs replaced.
         assert!(flood.finish() > 0);
         // Another name, or the same one elsewhere, is another path.

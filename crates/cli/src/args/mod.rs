@@ -15,6 +15,7 @@ mod serve;
 mod snapshot;
 mod streams;
 mod study;
+mod traffic;
 
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,7 @@ pub use serve::Serve;
 pub use snapshot::{Restore, Snapshot};
 pub use streams::{Streams, Switch};
 pub use study::StudyOptions;
+pub use traffic::Traffic;
 
 const ENVIRONMENT: &str = "\
 Environment:
@@ -131,6 +133,8 @@ pub enum Verb {
     Overlay(Overlay),
     /// Show how many TCP connections of a lab are streams, and why others are not; switch streams on or off.
     Streams(Streams),
+    /// Show which nodes of a lab exchange how much over its overlay, and in which topology.
+    Traffic(Traffic),
     /// Join overlay daemons of many hosts by etcd: networks, links, and where each address is.
     #[command(subcommand)]
     Fabric(Fabric),

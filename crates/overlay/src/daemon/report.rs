@@ -3,10 +3,14 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
+use latlab_model::spec::Mac;
+
+use super::route_offload::RouteOffload;
 use super::state::Daemon;
 use crate::dispatch::Died;
 use crate::endpoints::{Counters, DropReason};
-use crate::forwarding::Matrix;
+use crate::forwarding::{FlowCounters, Matrix};
+use crate::kernel::Traffic;
 
 /// A counter: name, help text and value.
 type Metric = (&'static str, &'static str, fn(&Counters) -> u64);
@@ -131,6 +135,13 @@ impl Daemon {
         let mut sum = Matrix::default();
         for dispatcher in &self.dispatchers {
             sum.merge(&dispatcher.matrix()?);
+        }
+        // Counters that cannot be read are those of a kernel path that ends.
+        let in_kernel = self.offload.as_ref().map(RouteOffload::traffic);
+        for (pair, traffic) in in_kernel.unwrap_or_default() {
+            let pair = pair.map(|pair| (pair.network, Mac(pair.source), Mac(pair.destination)));
+            let Traffic { frames, bytes } = traffic;
+            sum.add_traffic(pair, FlowCounters { frames, bytes });
         }
         Ok(sum)
     }

@@ -18,8 +18,8 @@ use super::source_address::source_address;
 use crate::endpoints::port_id::{MAX_PORTS, PortId};
 use crate::forwarding::{Decider, Flow, FlowSink, Learned, Table};
 use crate::kernel::{
-    Action, Counts, Error, KernelPath, KernelPort, KernelPortKind, Mac, Origin, Review, Route,
-    RouteKey, TunnelEnds,
+    Action, Counts, Error, KernelPath, KernelPort, KernelPortKind, Mac, Origin, Pair, Review,
+    Route, RouteKey, Traffic, TunnelEnds,
 };
 use crate::sync::lock;
 
@@ -162,6 +162,11 @@ impl RouteOffload {
 
     pub fn counts(&self, id: PortId) -> Counts {
         self.path.counts(id).unwrap_or_default()
+    }
+
+    /// Traffic that stayed in the kernel; without addresses, what is not counted apart.
+    pub fn traffic(&self) -> Vec<(Option<Pair>, Traffic)> {
+        self.path.traffic().unwrap_or_default()
     }
 }
 

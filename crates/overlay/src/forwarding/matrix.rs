@@ -38,6 +38,18 @@ impl Matrix {
         sum.bytes += carried.bytes;
     }
 
+    /// Traffic that others have counted: of a pair, or of all that have no counters of their own.
+    pub fn add_traffic(&mut self, pair: Option<(u32, Mac, Mac)>, carried: FlowCounters) {
+        match pair {
+            _ if carried.frames == 0 => {}
+            Some(pair) => self.count(pair, carried),
+            None => {
+                self.rest.frames += carried.frames;
+                self.rest.bytes += carried.bytes;
+            }
+        }
+    }
+
     pub fn merge(&mut self, other: &Matrix) {
         for (pair, carried) in &other.pairs {
             self.count(*pair, *carried);

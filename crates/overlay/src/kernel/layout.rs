@@ -7,13 +7,14 @@ use crate::endpoints::{DropReason, PortId};
 pub type Mac = [u8; 6];
 
 /// Changes with every layout and every way of attaching programs, so that programs never meet maps of another version.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
 pub(super) const NAME_BYTES: usize = 48;
 
 pub(super) const STATE_BYTES: usize = 64;
 pub(super) const PORT_BYTES: usize = 48;
 pub(super) const KEY_BYTES: usize = 16;
-pub(super) const ROUTE_BYTES: usize = 40;
+pub(super) const ROUTE_BYTES: usize = 44;
+pub(super) const TRAFFIC_BYTES: usize = 16;
 const DROPS: usize = DropReason::ALL.len();
 pub(super) const COUNTS_BYTES: usize = 8 * (5 + DROPS);
 
@@ -258,7 +259,8 @@ pub struct Route {
 }
 
 impl Route {
-    pub(super) fn to_bytes(self) -> Vec<u8> {
+    /// `pair` is the index of the counters of its addresses.
+    pub(super) fn to_bytes(self, pair: u32) -> Vec<u8> {
         let none = TunnelEnds {
             remote: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
             local: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
@@ -284,6 +286,7 @@ impl Route {
         bytes.extend(ends.remote.port().to_be_bytes());
         bytes.extend(ends.local.port().to_be_bytes());
         bytes.extend(macs.concat());
+        bytes.extend(pair.to_ne_bytes());
         bytes
     }
 
@@ -323,6 +326,11 @@ impl Route {
         };
         Some((route, used))
     }
+
+    pub(super) fn pair(bytes: &[u8]) -> Option<u32> {
+        let pair = bytes.get(ROUTE_BYTES - 4..ROUTE_BYTES)?;
+        Some(Fields(pair).u32())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -358,6 +366,24 @@ impl Counts {
         for counter in counters.into_iter().chain(&mut self.dropped) {
             *counter += fields.u64();
         }
+    }
+}
+
+/// Frames and bytes from one address to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+impl Traffic {
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        if bytes.len() < TRAFFIC_BYTES {
+            return;
+        }
+        let mut fields = Fields(bytes);
+        self.frames += fields.u64();
+        self.bytes += fields.u64();
     }
 }
 
@@ -435,8 +461,10 @@ mod tests {
                 action,
                 longest: Some(1514),
             };
-            assert_eq!(route.to_bytes().len(), ROUTE_BYTES);
-            assert_eq!(Route::parse(&route.to_bytes()), Some((route, false)));
+            let bytes = route.to_bytes(9);
+            assert_eq!(bytes.len(), ROUTE_BYTES);
+            assert_eq!(Route::parse(&bytes), Some((route, false)));
+            assert_eq!(Route::pair(&bytes), Some(9));
         }
     }
 

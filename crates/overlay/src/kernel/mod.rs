@@ -35,11 +35,14 @@ mod headroom;
 mod layout;
 mod map;
 mod object;
+mod pairs;
 mod path;
 mod sys;
 
 pub use error::Error;
 pub use layout::{
-    Action, Counts, KernelPort, KernelPortKind, Mac, Origin, Rate, Route, RouteKey, TunnelEnds,
+    Action, Counts, KernelPort, KernelPortKind, Mac, Origin, Rate, Route, RouteKey, Traffic,
+    TunnelEnds,
 };
+pub use pairs::Pair;
 pub use path::{KernelPath, ROUTES, Review};

@@ -3,6 +3,7 @@
 //! Nothing is pinned: a program lives while it is attached, and its maps as long as the program. A killed daemon
 //! therefore leaves exactly the state that still works. Its maps are found by their name, layout, owner and namespace.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
@@ -19,6 +20,7 @@ const PORTS: &str = "overlay_ports";
 const ROUTES: &str = "overlay_routes";
 const CHANGES: &str = "overlay_changes";
 const COUNTS: &str = "overlay_counts";
+const PAIRS: &str = "overlay_pairs";
 
 #[derive(Debug)]
 pub(super) struct Maps {
@@ -27,6 +29,7 @@ pub(super) struct Maps {
     pub routes: MapHandle,
     pub changes: MapHandle,
     pub counts: MapHandle,
+    pub pairs: MapHandle,
 }
 
 #[derive(Debug)]
@@ -93,63 +96,61 @@ pub(super) fn find(owner: &Owner, handle: u32) -> Result<Option<Maps>, Error> {
         if (state.namespace, state.name) != (owner.namespace, owner.name) {
             continue;
         }
-        let Some(maps) = siblings(info.id, map) else {
+        let mut others = siblings(info.id);
+        let Some(ports) = others.remove(PORTS) else {
             continue;
         };
-        if !are_in_force(&maps, info.id, handle) {
+        if !are_in_force(&ports, &map, info.id, handle) {
             continue;
         }
-        if state.version != VERSION {
+        let mut take = |name| others.remove(name);
+        let parts = (take(ROUTES), take(CHANGES), take(COUNTS), take(PAIRS));
+        // Another version may have other maps.
+        let (VERSION, (Some(routes), Some(changes), Some(counts), Some(pairs))) =
+            (state.version, parts)
+        else {
             let name = String::from_utf8_lossy(&state.name);
             return Err(Error::OtherVersion {
                 name: name.trim_end_matches('\0').to_owned(),
             });
-        }
-        return Ok(Some(maps));
+        };
+        return Ok(Some(Maps {
+            state: map,
+            ports,
+            routes,
+            changes,
+            counts,
+            pairs,
+        }));
     }
     Ok(None)
 }
 
-/// Whether a program with these maps is attached to an interface that they name, in this namespace.
-fn are_in_force(maps: &Maps, state_id: u32, handle: u32) -> bool {
-    maps.ports.keys().any(|key| {
+/// Whether a program with this state is attached to an interface among `ports`, in this namespace.
+fn are_in_force(ports: &MapHandle, state: &MapHandle, state_id: u32, handle: u32) -> bool {
+    ports.keys().any(|key| {
         let device = key.try_into().map(u32::from_ne_bytes);
         device.is_ok_and(|device| {
             let hooks = [Hook::Ingress(device), Hook::NetkitPeer(device)];
             hooks
                 .into_iter()
-                .any(|hook| attach::is_attached(hook, (state_id, maps.state.as_fd()), handle))
+                .any(|hook| attach::is_attached(hook, (state_id, state.as_fd()), handle))
         })
     })
 }
 
-/// The maps of the programs that use this one.
-fn siblings(state_id: u32, state: MapHandle) -> Option<Maps> {
+/// The maps of the programs that use this one, by their names.
+fn siblings(state_id: u32) -> HashMap<String, MapHandle> {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let mut programs = ProgInfoIter::with_query_opts(options);
-    let ids = programs
-        .find(|program| program.map_ids.contains(&state_id) && program.map_ids.len() > 4)?
-        .map_ids;
-    let (mut ports, mut routes, mut changes, mut counts) = (None, None, None, None);
-    for map in ids
+    let program =
+        programs.find(|program| program.map_ids.contains(&state_id) && program.map_ids.len() > 4);
+    let ids = program.map_or_else(Vec::new, |program| program.map_ids);
+    let maps = ids
         .into_iter()
-        .filter_map(|id| MapHandle::from_map_id(id).ok())
-    {
-        match map.name().to_str() {
-            Some(PORTS) => ports = Some(map),
-            Some(ROUTES) => routes = Some(map),
-            Some(CHANGES) => changes = Some(map),
-            Some(COUNTS) => counts = Some(map),
-            _ => {}
-        }
-    }
-    Some(Maps {
-        state,
-        ports: ports?,
-        routes: routes?,
-        changes: changes?,
-        counts: counts?,
-    })
+        .filter_map(|id| MapHandle::from_map_id(id).ok());
+    maps.map(|map| (map.name().to_string_lossy().into_owned(), map))
+        .collect()
 }
 
 /// Loads the programs, with the maps of `found` or with new ones for `room` routes.
@@ -172,6 +173,7 @@ pub(super) fn load(
             ROUTES => Some(&maps.routes),
             CHANGES => Some(&maps.changes),
             COUNTS => Some(&maps.counts),
+            PAIRS => Some(&maps.pairs),
             _ => None,
         });
         match old {
@@ -202,6 +204,7 @@ pub(super) fn load(
         routes: map(&object, ROUTES)?,
         changes: map(&object, CHANGES)?,
         counts: map(&object, COUNTS)?,
+        pairs: map(&object, PAIRS)?,
     };
     let state = State {
         namespace: owner.namespace,

@@ -11,9 +11,10 @@ use super::attach;
 use super::cable::{self, Cable};
 use super::error::Error;
 use super::headroom::Headroom;
-use super::layout::{Action, Counts, KernelPort, KernelPortKind, Route, RouteKey};
+use super::layout::{Action, Counts, KernelPort, KernelPortKind, Route, RouteKey, Traffic};
 use super::map::{failed, read, remove, write};
 use super::object::{self, Maps, Owner, Programs};
+use super::pairs::{Pair, Pairs};
 use super::sys::Hook;
 use crate::endpoints::PortId;
 use crate::sync::lock;
@@ -23,6 +24,9 @@ pub const ROUTES: u32 = 65_536;
 
 /// Routes per lookup call: more than one bucket of the map ever holds, which the call cannot divide.
 const BATCH: u32 = 4096;
+
+/// Key and value of a map.
+type Entry = (Vec<u8>, Vec<u8>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Review {
@@ -37,6 +41,7 @@ pub struct KernelPath {
     maps: Maps,
     programs: Programs,
     next_change: AtomicU32,
+    pairs: Mutex<Pairs>,
     /// Handle of the filters, on kernels without tcx.
     handle: u32,
     /// Serialized: an uplink may be found while a container is attached.
@@ -63,9 +68,11 @@ impl KernelPath {
             programs,
             next_change: AtomicU32::new(last.unwrap_or(0).wrapping_add(1)),
             headroom: Mutex::new(Headroom::of(&owner)),
+            pairs: Mutex::default(),
             handle,
         };
         path.invalidate()?;
+        path.recall_pairs()?;
         if was_there {
             for port in path.ports()? {
                 // The interface is gone, and its programs with it.
@@ -209,8 +216,49 @@ impl KernelPath {
 
     /// Stores a route: frames of this key bypass the daemon from now on. Never blocks, so dispatchers may call it.
     pub fn store(&self, key: &RouteKey, route: &Route) -> Result<(), Error> {
-        write(&self.maps.routes, &key.to_bytes(), &route.to_bytes(), ROUTE)?;
+        let value = route.to_bytes(self.pair(key, route));
+        write(&self.maps.routes, &key.to_bytes(), &value, ROUTE)?;
         self.invalidate()
+    }
+
+    /// The index of the counters of a route's addresses.
+    fn pair(&self, key: &RouteKey, route: &Route) -> u32 {
+        let (index, is_new) = lock(&self.pairs).index(&Pair::of(key, route));
+        if is_new {
+            // A previous daemon may have counted another pair there. A failure leaves the sum of both.
+            let _ = super::pairs::clear(&self.maps.pairs, index);
+        }
+        index
+    }
+
+    /// Takes the pairs of a previous daemon's routes, whose counters go on.
+    fn recall_pairs(&self) -> Result<(), Error> {
+        let mut pairs = lock(&self.pairs);
+        for (key, value) in self.routes()? {
+            let parsed = RouteKey::parse(&key).zip(Route::parse(&value));
+            if let Some(((key, (route, _)), index)) = parsed.zip(Route::pair(&value)) {
+                pairs.recall(Pair::of(&key, &route), index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Traffic that stayed in the kernel, by its addresses; without a pair, what further addresses had.
+    pub fn traffic(&self) -> Result<Vec<(Option<Pair>, Traffic)>, Error> {
+        let known = lock(&self.pairs).all();
+        let read = |index| super::pairs::traffic(&self.maps.pairs, index);
+        known
+            .into_iter()
+            .map(|(pair, index)| Ok((pair, read(index)?)))
+            .collect()
+    }
+
+    fn routes(&self) -> Result<Vec<Entry>, Error> {
+        let entries = self
+            .maps
+            .routes
+            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        Ok(entries.map_err(|error| failed(ROUTE, &error))?.collect())
     }
 
     /// Invalidates the cached routes of all CPUs. Every change has a number of its own, so a route cached before it is
@@ -236,20 +284,17 @@ impl KernelPath {
         mut decide: impl FnMut(&RouteKey, &Route, bool) -> Review,
     ) -> Result<(), Error> {
         // Read all of them first, in large calls: a walk over a map that changes starts over.
-        let entries = self
-            .maps
-            .routes
-            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)
-            .map_err(|error| failed(ROUTE, &error))?;
-        let entries: Vec<(Vec<u8>, Vec<u8>)> = entries.collect();
-        for (bytes, value) in entries {
+        for (bytes, value) in self.routes()? {
             let (Some(key), Some((route, used))) = (RouteKey::parse(&bytes), Route::parse(&value))
             else {
                 continue;
             };
             match decide(&key, &route, used) {
                 Review::Keep => {}
-                Review::Replace(new) => write(&self.maps.routes, &bytes, &new.to_bytes(), ROUTE)?,
+                Review::Replace(new) => {
+                    let value = new.to_bytes(self.pair(&key, &new));
+                    write(&self.maps.routes, &bytes, &value, ROUTE)?;
+                }
                 Review::Delete => remove(&self.maps.routes, &bytes, ROUTE)?,
             }
         }
