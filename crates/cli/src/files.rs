@@ -116,6 +116,11 @@ impl Source {
         self.is(DocumentKind::Hosts)
     }
 
+    /// Whether it describes an image of packages.
+    pub fn is_image(&self) -> bool {
+        self.is(DocumentKind::Image)
+    }
+
     fn is(&self, wanted: DocumentKind) -> bool {
         let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
         kind.is_ok_and(|kind| kind == wanted)

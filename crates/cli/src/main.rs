@@ -28,6 +28,7 @@ mod format;
 mod forward;
 mod graph;
 mod hosts;
+mod image;
 mod import;
 mod inspect;
 mod merge;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Export(a) => export::run(a),
         Verb::Report(a) => report::run(a),
         Verb::Explain(a) => explain::run(a),
+        Verb::Image(a) => image::run(a),
         Verb::Compare(a) => compare::run(a),
         Verb::Serve(a) => serve::run(a),
         Verb::Tune(a) => tune::run(a),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use latlab_model::plan::{PlannedLab, addressed};
-use latlab_model::spec::{ManagedHosts, schema};
+use latlab_model::spec::{ManagedHosts, Recipe, schema};
 
 use crate::args::{Document, Schema, Validate};
 use crate::failure::{AT_FAULT, Outcome};
@@ -38,6 +38,14 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
             names => format!("{} hosts", names.len()),
         };
         return Ok((text, serde_json::json!({ "hosts": names })));
+    }
+    if source.is_image() {
+        let recipe = Recipe::parse(&source.text).map_err(|all| source.mistakes(all))?;
+        let text = match recipe.packages.len() {
+            1 => "an image with 1 package".to_owned(),
+            count => format!("an image with {count} packages"),
+        };
+        return Ok((text, serde_json::json!({ "image": recipe })));
     }
     if source.is_study() {
         let file = files::read_study(source)?;

@@ -6,6 +6,7 @@ mod exec;
 mod export;
 mod fabric;
 mod host;
+mod image;
 mod import;
 mod overlay;
 mod pairs;
@@ -36,6 +37,7 @@ pub use fabric::{
 pub use host::{
     Device, Host, HostAction, HostBootDevice, HostConsole, HostPower, HostSensors, PowerChange,
 };
+pub use image::Image;
 pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
 pub use overlay::Overlay;
 use pairs::{node_place, peer_key};
@@ -120,6 +122,8 @@ pub enum Verb {
     Report(Report),
     /// Show what each of a run's slowest packets waited for, and what causes the tail.
     Explain(Explain),
+    /// Make an image from packages of Debian or Ubuntu, for containers and VMs (needs root).
+    Image(Image),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
     /// Serve a web page over a directory of runs: search, comparison, trends, notes.

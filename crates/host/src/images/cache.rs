@@ -122,14 +122,22 @@ impl Cache {
         Ok(())
     }
 
-    /// Waits for its turn. The mode keeps set-user-id programs of images from other users of
-    /// the host.
-    fn lock(&self) -> Result<OwnedFd, Error> {
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes its directory. The mode keeps set-user-id programs of images from other users of the host.
+    pub(super) fn make_dir(&self) -> Result<(), Error> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.dir)
-            .map_err(Error::io("make", &self.dir))?;
+            .map_err(Error::io("make", &self.dir))
+    }
+
+    /// Waits for its turn.
+    fn lock(&self) -> Result<OwnedFd, Error> {
+        self.make_dir()?;
         let dir = open_directory(&self.dir)?;
         rustix::fs::flock(&dir, FlockOperation::LockExclusive)
             .map_err(|e| Error::io("lock", &self.dir)(e.into()))?;
@@ -137,12 +145,12 @@ impl Cache {
     }
 }
 
-fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
+pub(super) fn open_directory(path: &Path) -> Result<OwnedFd, Error> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|e| Error::io("open", path)(e.into()))
 }
 
-fn remove_all(path: &Path) -> Result<(), Error> {
+pub(super) fn remove_all(path: &Path) -> Result<(), Error> {
     tree::remove(path).map_err(Error::io("remove", path))
 }
 

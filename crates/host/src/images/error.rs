@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("image {} is neither `host`, nor a directory, nor an archive", .0.display())]
+    #[error("image {} is neither `host`, nor a directory, nor a file", .0.display())]
     NotFound(PathBuf),
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -18,11 +18,28 @@ pub enum Error {
     Hide { path: PathBuf, reason: String },
     #[error("cannot make a disk image of {}: {reason}", directory.display())]
     Disk { directory: PathBuf, reason: String },
+    /// A description of an image with mistakes: each with its place.
+    #[error("{mistakes}", mistakes = mistakes.trim_end())]
+    Recipe { path: PathBuf, mistakes: String },
+    #[error("cannot make the image {}: {reason}", path.display())]
+    Making { path: PathBuf, reason: String },
     #[error("archive {}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
 }
 
 impl Error {
+    /// Advice for the person.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Hide { .. } => "`hide` takes paths as the image has them",
+            Self::Recipe { .. } => "`latlab image --help` shows what a description of an image has",
+            Self::Making { .. } => "the package mmdebstrap makes images; what it began is removed",
+            _ => {
+                "an image is `host`, a directory, an OCI archive (.tar), or a list of packages (.yaml)"
+            }
+        }
+    }
+
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io {

@@ -9,6 +9,7 @@ use super::cache::Cache;
 use super::config::ImageConfig;
 use super::error::Error;
 use super::host::{self, Search};
+use super::made::Wish;
 use super::view::RootView;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub enum Image {
     Empty,
     Directory(PathBuf),
     Archive(PathBuf),
+    /// A description of packages ([`latlab_model::spec::Recipe`]).
+    Recipe(PathBuf),
 }
 
 impl Image {
@@ -33,6 +36,7 @@ impl Image {
         let path = base.join(text);
         match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => Ok(Self::Directory(path)),
+            Ok(found) if found.is_file() && is_recipe(&path) => Ok(Self::Recipe(path)),
             Ok(found) if found.is_file() => Ok(Self::Archive(path)),
             Ok(_) => Err(Error::NotFound(path)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::NotFound(path)),
@@ -41,16 +45,21 @@ impl Image {
     }
 }
 
+fn is_recipe(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("yaml" | "yml"))
+}
+
 /// Makes `image` usable, with all hidden that is not for nodes.
 pub fn prepare(image: &Image, cache: &Cache) -> Result<RootView, Error> {
     let search = (*image == Image::Host).then(Search::begin);
-    let view = open(image, cache)?;
+    let view = open(image, cache, &|_| ())?;
     Ok(search.map_or(view.clone(), |search| view.also_hiding(&search.end())))
 }
 
 /// Makes `image` usable; what a [`Search`] finds in the host's is still to be hidden. Work is needed only for an
-/// archive that is not in the cache yet.
-pub fn open(image: &Image, cache: &Cache) -> Result<RootView, Error> {
+/// archive or a recipe that is not in the cache yet.
+pub fn open(image: &Image, cache: &Cache, progress: &dyn Fn(&str)) -> Result<RootView, Error> {
     match image {
         Image::Host => host::view(),
         Image::Empty => Ok(RootView::plain(cache.empty()?, ImageConfig::default())),
@@ -61,6 +70,11 @@ pub fn open(image: &Image, cache: &Cache) -> Result<RootView, Error> {
         Image::Archive(file) => {
             let (dir, config) = cache.unpack(file)?;
             Ok(RootView::plain(dir, config))
+        }
+        Image::Recipe(file) => {
+            let told = |step: &str| progress(&format!("image {}: {step}", file.display()));
+            let made = cache.make(file, Wish::default(), &told)?;
+            Ok(RootView::plain(made.root, ImageConfig::default()))
         }
     }
 }

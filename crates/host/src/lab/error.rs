@@ -216,13 +216,7 @@ impl Error {
             Error::Sys(error) => io_hint(&error.source),
             Error::Netlink(_) => DOCTOR.into(),
             Error::Cgroup { source, .. } => cgroup_hint(source).into(),
-            Error::Image {
-                source: images::Error::Hide { .. },
-                ..
-            } => "`hide` takes paths as the image has them".into(),
-            Error::Image { .. } => {
-                "an image is `host`, a directory, or an OCI archive (.tar)".into()
-            }
+            Error::Image { source, .. } => source.hint().into(),
             Error::Storage { hint, .. } => (*hint).into(),
             Error::Node { source, .. } => node_hint(source),
             Error::Start { node, dir, source } => start_hint(node, dir, source),

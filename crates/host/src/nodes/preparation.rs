@@ -65,7 +65,7 @@ impl<'a> Preparation<'a> {
                 if image == Image::Host {
                     self.search = Some(Search::begin());
                 }
-                let view = images::open(&image, &self.images)?;
+                let view = images::open(&image, &self.images, self.progress)?;
                 self.views.insert(root.image.clone(), view.clone());
                 view
             }

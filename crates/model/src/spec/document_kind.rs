@@ -1,5 +1,6 @@
 //! The document that a text is.
 
+use super::recipe::Distribution;
 use super::yaml::Yaml;
 
 /// The document that a tree is. People name files as they like, so the content decides.
@@ -9,17 +10,21 @@ pub enum DocumentKind {
     Study,
     /// Machines with their controllers.
     Hosts,
+    /// An image that is made from packages.
+    Image,
 }
 
 impl DocumentKind {
     /// A study has one of the keys that only studies have, and not the one that only labs have. A file of hosts has them
-    /// alone, and neither of the keys that every lab has.
+    /// alone, and neither of the keys that every lab has. An image has the key that names its distribution.
     pub fn of(yaml: &Yaml) -> DocumentKind {
         let has = |key| yaml.get(key).is_some();
         if !has("topology") && ["lab", "measurements", "factors"].into_iter().any(has) {
             DocumentKind::Study
         } else if has("hosts") && !has("topology") && !has("name") {
             DocumentKind::Hosts
+        } else if Distribution::KEYS.into_iter().any(has) && !has("topology") {
+            DocumentKind::Image
         } else {
             DocumentKind::Lab
         }

@@ -17,6 +17,7 @@ mod noise;
 mod probe;
 mod program;
 pub(crate) mod reader;
+mod recipe;
 mod sampling;
 pub mod schema;
 mod security;
@@ -51,6 +52,7 @@ pub use program::{
     Access, Engine, FileMode, Fio, Hpcc, Oltp, Program, ProgramName, Redis, SysbenchCpu,
     SysbenchFileio, Xz,
 };
+pub use recipe::{Distribution, FileSource, Recipe};
 pub use storage::Storage;
 pub(crate) use storage::meet;
 pub use study::{Combination, FactorSpec, LabSource, Level, MAX_RETRIES, Study};

@@ -61,7 +61,7 @@ pub struct NodeFields {
     pub count: Option<Spanned<u32>>,
     /// `host:` the machine that it is on, by its name in `hosts:`.
     pub host: Option<Spanned<String>>,
-    /// `image:` `host`, `empty`, a directory, or an OCI archive.
+    /// `image:` `host`, `empty`, a directory, an OCI archive, or a description of packages.
     pub image: Option<Spanned<String>>,
     /// `cpus:` CPUs' worth of time; virtual CPUs for a VM.
     pub cpus: Option<Spanned<f64>>,

@@ -273,7 +273,7 @@ fn check_disk(node: &Node, at: Mark, errors: &mut Diagnostics) {
     if matches!(image, None | Some(HOST_IMAGE)) {
         refuse(
             "the host's own files as its image, which change while they are read",
-            "give it an `image:` of its own: a directory, an OCI archive, or `empty`",
+            "give it an `image:` of its own: a directory, an OCI archive, a list of packages, or `empty`",
         );
     }
     if !fields.binds.is_empty() {

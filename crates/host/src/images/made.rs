@@ -1,0 +1,254 @@
+//! Images that are made from packages, each once.
+//!
+//! ```text
+//! <cache>/recipes/<key>       the digest of the image that a recipe made; the key is a digest of the recipe
+//! <cache>/<digest>/rootfs     the image, under the digest of its archive
+//! <cache>/.make-<key>         under way, or left by a process that died
+//! ```
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use latlab_model::spec::{FileSource, Recipe};
+use sha2::{Digest, Sha256};
+
+use super::bootstrap;
+use super::budget::Budget;
+use super::cache::{Cache, open_directory, remove_all};
+use super::error::Error;
+use super::layer;
+use crate::sys::file::{Lock, write_atomically};
+
+/// Changes with the way that images are made.
+const VERSION: &str = "latlab.image/1";
+const RECIPES: &str = "recipes";
+const LOCK: &str = ".lock";
+/// Begins the name of a directory in which an image is made.
+const MAKING: &str = ".make-";
+/// Another latlab that makes an image is waited for this long.
+const TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// An image, ready to be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    pub root: PathBuf,
+    /// SHA-256 of its archive. The same packages and files have the same one.
+    pub digest: String,
+    /// Whether the cache had the image already.
+    pub was_there: bool,
+}
+
+/// Wishes of the person who asks for the image.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish<'a> {
+    /// Make it with the packages that the archive has now, also if it is in the cache.
+    pub again: bool,
+    /// A file for its archive (tar).
+    pub output: Option<&'a Path>,
+}
+
+impl Cache {
+    /// The image of the recipe in `file`, made now if it was not before.
+    pub fn make(
+        &self,
+        file: &Path,
+        wish: Wish<'_>,
+        progress: &dyn Fn(&str),
+    ) -> Result<Made, Error> {
+        let text = fs::read_to_string(file).map_err(Error::io("read", file))?;
+        let recipe = Recipe::parse(&text).map_err(|mistakes| Error::Recipe {
+            path: file.to_owned(),
+            mistakes: mistakes.render(&file.display().to_string()),
+        })?;
+        let base = file.parent().unwrap_or(Path::new("."));
+        let key = key(&recipe, base)?;
+        let is_anew = wish.again || wish.output.is_some();
+        if let Some(made) = self.known(&key).filter(|_| !is_anew) {
+            return Ok(made);
+        }
+        let recipes = self.dir().join(RECIPES);
+        let _lock = self.lock_recipes(&recipes)?;
+        // Another latlab may have made it meanwhile.
+        if let Some(made) = self.known(&key).filter(|_| !is_anew) {
+            return Ok(made);
+        }
+        self.sweep_made()?;
+        let work = self.dir().join(format!("{MAKING}{key}"));
+        let made = self.make_in(&work, (&recipe, base, file), wish, progress);
+        // The reason matters more than a rest that the next attempt removes.
+        let _ = remove_all(&work);
+        let made = made?;
+        let name = recipes.join(&key);
+        write_atomically(&name, made.digest.as_bytes(), 0o600)
+            .map_err(|error| Error::io("write", &name)(error.source))?;
+        Ok(made)
+    }
+
+    fn known(&self, key: &str) -> Option<Made> {
+        let digest = fs::read_to_string(self.dir().join(RECIPES).join(key)).ok()?;
+        let root = self.root_of(&digest);
+        root.exists().then_some(Made {
+            root,
+            digest,
+            was_there: true,
+        })
+    }
+
+    fn root_of(&self, digest: &str) -> PathBuf {
+        self.dir().join(digest).join("rootfs")
+    }
+
+    fn lock_recipes(&self, recipes: &Path) -> Result<Lock, Error> {
+        self.make_dir()?;
+        fs::create_dir_all(recipes).map_err(Error::io("make", recipes))?;
+        let path = recipes.join(LOCK);
+        let lock = Lock::take(&path, TIMEOUT);
+        let lock = lock.map_err(|error| Error::io("lock", &path)(error.source))?;
+        lock.ok_or_else(|| Error::io("lock", &path)(io::ErrorKind::TimedOut.into()))
+    }
+
+    /// Removes what processes left that died while they made images.
+    fn sweep_made(&self) -> Result<(), Error> {
+        let entries = fs::read_dir(self.dir()).map_err(Error::io("list", self.dir()))?;
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(MAKING) {
+                remove_all(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_in(
+        &self,
+        work: &Path,
+        (recipe, base, file): (&Recipe, &Path, &Path),
+        wish: Wish<'_>,
+        progress: &dyn Fn(&str),
+    ) -> Result<Made, Error> {
+        let refused = |reason| Error::Making {
+            path: file.to_owned(),
+            reason,
+        };
+        let files = work.join(bootstrap::FILES);
+        fs::create_dir_all(&files).map_err(Error::io("make", &files))?;
+        put_files(recipe, base, &files)?;
+        let script = work.join(bootstrap::SCRIPT);
+        fs::write(&script, recipe.run.join("\n") + "\n").map_err(Error::io("write", &script))?;
+        let tar = work.join("image.tar");
+        bootstrap::make(recipe, work, &tar, progress).map_err(refused)?;
+        let mut hash = Sha256::new();
+        let mut archive = File::open(&tar).map_err(Error::io("open", &tar))?;
+        io::copy(&mut archive, &mut hash).map_err(Error::io("read", &tar))?;
+        let digest = hex(hash);
+        if let Some(output) = wish.output {
+            fs::copy(&tar, output).map_err(Error::io("write", output))?;
+        }
+        let root = self.root_of(&digest);
+        if !root.exists() {
+            progress("unpacking");
+            let new = work.join("image");
+            unpack(&tar, &new.join("rootfs")).map_err(refused)?;
+            let ready = self.dir().join(&digest);
+            fs::rename(&new, &ready).map_err(Error::io("move into place", &ready))?;
+        }
+        Ok(Made {
+            root,
+            digest,
+            was_there: false,
+        })
+    }
+}
+
+/// A digest of all that decides what is made, but for the archive's packages.
+fn key(recipe: &Recipe, base: &Path) -> Result<String, Error> {
+    let mut hash = Sha256::new();
+    hash.update(VERSION);
+    hash.update(std::env::consts::ARCH);
+    hash.update(serde_json::to_vec(recipe).unwrap_or_default());
+    for source in recipe.files.values() {
+        if let FileSource::From(path) = source {
+            let path = base.join(path);
+            let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        }
+    }
+    Ok(hex(hash))
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Lays a recipe's files out as they will be in the image, with the modes that they have here.
+fn put_files(recipe: &Recipe, base: &Path, root: &Path) -> Result<(), Error> {
+    for (path, source) in &recipe.files {
+        let to = root.join(path.trim_start_matches('/'));
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
+        }
+        match source {
+            FileSource::Text(text) => fs::write(&to, text).map_err(Error::io("write", &to))?,
+            FileSource::From(from) => {
+                let from = base.join(from);
+                fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks the archive, and writes it out: after a crash of the machine a name must not stand for half-written files.
+fn unpack(tar: &Path, root: &Path) -> Result<(), String> {
+    fs::create_dir_all(root).map_err(|error| error.to_string())?;
+    let mut budget = Budget::in_free_space(root).map_err(|error| error.to_string())?;
+    let directory = open_directory(root).map_err(|error| error.to_string())?;
+    let archive = File::open(tar).map_err(|error| error.to_string())?;
+    layer::extract(directory.as_fd(), io::BufReader::new(archive), &mut budget)?;
+    rustix::fs::syncfs(&directory).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_of_the_recipe_and_of_the_files_that_it_names() {
+        let dir = std::env::temp_dir().join(format!("latlab-recipe-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let key_of = |text: &str| key(&Recipe::parse(text).unwrap(), &dir);
+        let named = "debian: bookworm\nfiles: {/a: {from: a}}";
+        assert!(matches!(key_of(named), Err(Error::Io { .. })));
+        fs::write(dir.join("a"), "one").unwrap();
+        let first = key_of(named).unwrap();
+        assert_eq!(key_of(named).unwrap(), first);
+        fs::write(dir.join("a"), "two").unwrap();
+        assert_ne!(key_of(named).unwrap(), first);
+        let plain = key_of("debian: bookworm\npackages: [a]").unwrap();
+        // A comment and another notation make no other image.
+        assert_eq!(
+            key_of("# mine\npackages: a\ndebian: bookworm").unwrap(),
+            plain
+        );
+        assert_ne!(key_of("debian: bookworm\npackages: [a, b]").unwrap(), plain);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn files_are_laid_out_below_the_root() {
+        let dir = std::env::temp_dir().join(format!("latlab-files-{}", std::process::id()));
+        let text = "debian: bookworm\nfiles: {/etc/deep/motd: {text: hello}}";
+        put_files(&Recipe::parse(text).unwrap(), &dir, &dir).unwrap();
+        assert_eq!(
+            fs::read_to_string(dir.join("etc/deep/motd")).unwrap(),
+            "hello"
+        );
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
