@@ -28,6 +28,7 @@ mod respawn;
 mod scratch;
 mod serve;
 mod session;
+mod sources;
 mod step;
 mod terminal;
 mod within;
@@ -69,6 +70,7 @@ const USAGE: &str = "usage: latlab-agent COMMAND
                         have the node at ADDRESS run a line for its shell; be `mpirun`'s remote shell
   mpi run NAME PROGRAM ARGUMENT...
                         execute a program in a node that is called NAME
+  mpi sources DIR       write the sources of latlab's own MPI programs into DIR
   echo PORT             answer one connection with what it sends, for ten minutes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
@@ -134,6 +136,7 @@ fn main() -> ExitCode {
             }
         }
         ["mpi", "run", name, program, arguments @ ..] => mpi::run(name, program, arguments),
+        ["mpi", "sources", directory] => sources::write(directory),
         ["clock-sync"] => clock::answer(),
         _ => Err(USAGE.into()),
     };

@@ -226,7 +226,7 @@ fn a_program_that_is_not_installed_is_refused_before_a_lab_is_made() {
             let said = common::finish(command.env("PATH", &tools));
             assert_eq!(said.code, 2, "{said:#?}");
             assert!(
-                said.err.contains("runs sysbench in node `b-1`"),
+                said.err.contains("needs sysbench in node `b-1`"),
                 "{said:#?}"
             );
             assert!(said.err.contains("apt-get install sysbench"), "{said:#?}");

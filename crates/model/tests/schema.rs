@@ -592,6 +592,9 @@ fn holds(keyword: &str, rule: &Value, value: &Value) -> bool {
         "minItems" => value
             .as_array()
             .is_none_or(|a| Some(a.len() as u64) >= rule.as_u64()),
+        "maxItems" => value
+            .as_array()
+            .is_none_or(|a| Some(a.len() as u64) <= rule.as_u64()),
         other => panic!("the schemas use `{other}`, which this test does not know"),
     }
 }

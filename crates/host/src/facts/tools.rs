@@ -132,12 +132,25 @@ pub const TOOLS: &[Tool] = &[
     optional(tool(
         "mpirun",
         "openmpi-bin",
-        "no `program: hpcc` or `mpi-hpcc`",
+        "no `program: hpcc`, `mpi-hpcc`, `mpi-micro`, `netpipe` or `npb`",
     )),
+    optional(asked_with(
+        UNASKED,
+        tool(
+            "mpi.h",
+            "libopenmpi-dev",
+            "no `program: mpi-micro` or `npb`",
+        ),
+    )),
+    optional(tool("gcc", "gcc", "no `program: mpi-micro` or `npb`")),
     // Without a question it would begin to measure.
     optional(asked_with(
         UNASKED,
         tool("hpcc", "hpcc", "no `program: hpcc` or `mpi-hpcc`"),
+    )),
+    optional(asked_with(
+        UNASKED,
+        tool("NPopenmpi", "netpipe-openmpi", "no `program: netpipe`"),
     )),
     optional(asked_with(
         "-V",
@@ -180,7 +193,7 @@ pub(super) enum Ask {
 pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
     let found = TOOLS
         .iter()
-        .filter_map(|tool| Some((tool, find(tool.name)?)));
+        .filter_map(|tool| Some((tool, place(tool.name)?)));
     let found: Vec<(&Tool, PathBuf)> = found.collect();
     let file = cache.join("tools.json");
     let known: VersionCache = match ask {
@@ -221,6 +234,20 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
         .iter()
         .map(|(tool, path)| (tool.name.to_owned(), version(path)));
     listed.collect()
+}
+
+/// A program in the path, or a header where distributions have it, by its ending.
+fn place(name: &str) -> Option<PathBuf> {
+    if !name.ends_with(".h") {
+        return find(name);
+    }
+    let machine = std::env::consts::ARCH;
+    let directories = [
+        format!("/usr/lib/{machine}-linux-gnu/openmpi/include"),
+        "/usr/include".to_owned(),
+    ];
+    let mut files = directories.iter().map(|at| Path::new(at).join(name));
+    files.find(|file| file.is_file())
 }
 
 fn keep(file: &Path, known: &VersionCache) -> Result<(), crate::sys::Error> {

@@ -2,8 +2,10 @@
 
 use crate::results::MeasurementInfo;
 use crate::spec::{
-    Action, Arrival, Device, Extract, Measurement, Noise, Pin, Probe, Program, Task, Via,
+    Action, Arrival, Device, Extract, Measurement, MpiMicro, Noise, Npb, Pin, Probe, Program, Task,
+    Via,
 };
+use crate::units::Bytes;
 
 fn load(m: &Measurement) -> String {
     let mut text = format!("{} packets/s of {} B", m.rate, m.size);
@@ -173,9 +175,11 @@ fn past_cache(direct: bool) -> &'static str {
     }
 }
 
+fn many(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 fn describe_program(program: &Program) -> String {
-    let many =
-        |count: u32, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     match program {
         Program::SysbenchCpu(p) => {
             let threads = many(p.threads, "thread");
@@ -236,5 +240,21 @@ fn describe_program(program: &Program) -> String {
             let ranks = many(p.processes, "MPI rank");
             format!("HPC Challenge as one job, N {}, {ranks} in each node", p.n)
         }
+        Program::MpiMicro(p) => micro(p),
+        Program::Netpipe => "NetPIPE over MPI, one rank in each node".to_owned(),
+        Program::Npb(p) => npb(p),
     }
+}
+
+fn micro(p: &MpiMicro) -> String {
+    let sizes: Vec<String> = p.sizes.iter().map(Bytes::to_string).collect();
+    let (sizes, ranks) = (sizes.join(", "), many(p.processes, "MPI rank"));
+    format!("microbenchmarks of MPI with messages of {sizes}, {ranks} in each node")
+}
+
+fn npb(p: &Npb) -> String {
+    let kernels: Vec<&str> = p.kernels.iter().map(|kernel| kernel.word()).collect();
+    let (kernels, ranks) = (kernels.join(", "), many(p.processes, "MPI rank"));
+    let class = p.class;
+    format!("NPB-specified kernels {kernels}, class {class}, {ranks} in each node")
 }

@@ -30,7 +30,7 @@ pub(super) fn check_workload(
     for (tool, package) in program.name().tools() {
         if let Some(node) = node.filter(|_| facts.lacks_tool(tool)) {
             let message = format!(
-                "measurement `{}` runs {tool} in node `{node}`, and it is not installed on the host",
+                "measurement `{}` needs {tool} in node `{node}`, and it is not installed on the host",
                 *m.name
             );
             errors.add(m.name.at, message, format!("apt-get install {package}"));

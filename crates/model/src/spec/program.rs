@@ -4,7 +4,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::reader::{FromYaml, Object, read, words};
+use super::mpi::{MpiMicro, Npb};
+use super::parameter::{number, size, word};
+use super::reader::{Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::units::Bytes;
@@ -19,8 +21,11 @@ pub enum Program {
     Fio(Fio),
     Oltp(Oltp),
     Hpcc(Hpcc),
-    /// One job over all nodes of the measurement.
+    /// This and what follows is one job over all nodes of the measurement.
     MpiHpcc(Hpcc),
+    MpiMicro(MpiMicro),
+    Netpipe,
+    Npb(Npb),
 }
 
 /// Prime numbers by trial division: the rate of events and the time of each.
@@ -173,14 +178,17 @@ pub enum ProgramName {
     Oltp,
     Hpcc,
     MpiHpcc,
+    MpiMicro,
+    Netpipe,
+    Npb,
 }
 words!(ProgramName, "a built-in program", {
     "sysbench-cpu" => SysbenchCpu, "sysbench-fileio" => SysbenchFileio, "xz" => Xz, "redis" => Redis, "fio" => Fio,
-    "oltp" => Oltp, "hpcc" => Hpcc, "mpi-hpcc" => MpiHpcc,
+    "oltp" => Oltp, "hpcc" => Hpcc, "mpi-hpcc" => MpiHpcc, "mpi-micro" => MpiMicro, "netpipe" => Netpipe, "npb" => Npb,
 });
 
 impl ProgramName {
-    /// The files that run, each with the package that has it.
+    /// The files that it needs, each with the package that has it.
     pub fn tools(self) -> &'static [(&'static str, &'static str)] {
         match self {
             ProgramName::SysbenchCpu | ProgramName::SysbenchFileio => &[("sysbench", "sysbench")],
@@ -198,6 +206,13 @@ impl ProgramName {
             ProgramName::Hpcc | ProgramName::MpiHpcc => {
                 &[("hpcc", "hpcc"), ("mpirun", "openmpi-bin")]
             }
+            // Compiled in each node, by the compiler that `mpicc` calls.
+            ProgramName::MpiMicro | ProgramName::Npb => &[
+                ("gcc", "gcc"),
+                ("mpi.h", "libopenmpi-dev"),
+                ("mpirun", "openmpi-bin"),
+            ],
+            ProgramName::Netpipe => &[("NPopenmpi", "netpipe-openmpi"), ("mpirun", "openmpi-bin")],
         }
     }
 
@@ -208,12 +223,15 @@ impl ProgramName {
 
     /// Whether it runs for the time that it is given, or takes the time that it takes.
     pub fn is_timed(self) -> bool {
-        !matches!(self, ProgramName::Hpcc | ProgramName::MpiHpcc)
+        self != ProgramName::Hpcc && !self.is_joint()
     }
 
     /// Whether all nodes of a measurement run one job together, and talk over the links that join them.
     pub fn is_joint(self) -> bool {
-        self == ProgramName::MpiHpcc
+        matches!(
+            self,
+            ProgramName::MpiHpcc | ProgramName::MpiMicro | ProgramName::Netpipe | ProgramName::Npb
+        )
     }
 }
 
@@ -228,6 +246,9 @@ impl Program {
             Program::Oltp(_) => ProgramName::Oltp,
             Program::Hpcc(_) => ProgramName::Hpcc,
             Program::MpiHpcc(_) => ProgramName::MpiHpcc,
+            Program::MpiMicro(_) => ProgramName::MpiMicro,
+            Program::Netpipe => ProgramName::Netpipe,
+            Program::Npb(_) => ProgramName::Npb,
         }
     }
 
@@ -324,6 +345,9 @@ fn parameters(name: ProgramName, o: &mut Object<'_>, errors: &mut Diagnostics) -
         }),
         ProgramName::Hpcc => Program::Hpcc(hpcc(o, errors)),
         ProgramName::MpiHpcc => Program::MpiHpcc(hpcc(o, errors)),
+        ProgramName::MpiMicro => Program::MpiMicro(super::mpi::micro(o, errors)),
+        ProgramName::Netpipe => Program::Netpipe,
+        ProgramName::Npb => Program::Npb(super::mpi::npb(o, errors)),
     }
 }
 
@@ -382,51 +406,6 @@ fn check_blocks(
     let hint = "blocks are of whole sectors of 512 bytes, for example `block_size: 4KiB` and `size: 256MiB`";
     let at = o.key_at("block_size").or(o.key_at("size"));
     errors.add(at.unwrap_or(o.at), message, hint);
-}
-
-fn word<T: FromYaml>(
-    o: &mut Object<'_>,
-    key: &'static str,
-    default: T,
-    errors: &mut Diagnostics,
-) -> T {
-    o.get::<T>(key, errors).map_or(default, |given| given.value)
-}
-
-fn number(
-    o: &mut Object<'_>,
-    key: &'static str,
-    default: u32,
-    range: &RangeInclusive<u32>,
-    errors: &mut Diagnostics,
-) -> u32 {
-    let Some(given) = o.get::<u32>(key, errors) else {
-        return default;
-    };
-    if !range.contains(&given.value) {
-        let message = format!("`{key}` of {} is {}", o.what, given.value);
-        let hint = format!("from {} to {}", range.start(), range.end());
-        errors.add(given.at, message, hint);
-    }
-    given.value
-}
-
-fn size(
-    o: &mut Object<'_>,
-    key: &'static str,
-    default: u64,
-    range: &RangeInclusive<u64>,
-    errors: &mut Diagnostics,
-) -> Bytes {
-    let Some(given) = o.get::<Bytes>(key, errors) else {
-        return Bytes(default);
-    };
-    if !range.contains(&given.value.0) {
-        let message = format!("`{key}` of {} is {}", o.what, given.value);
-        let hint = format!("from {} to {}", Bytes(*range.start()), Bytes(*range.end()));
-        errors.add(given.at, message, hint);
-    }
-    given.value
 }
 
 /// A number of threads; `None` for `all`.

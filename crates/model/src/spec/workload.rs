@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use super::mpi::MAX_NPB_RANKS;
 use super::probe::Probe;
 use super::program::{Program, read_program};
 use super::reader::{Object, read_words};
@@ -193,6 +194,25 @@ fn refuse(keys: &[&str], o: &Object<'_>, why: &str, errors: &mut Diagnostics) {
     }
 }
 
+/// The numbers of ranks that a job's program can divide its work among.
+fn check_ranks(of: &str, program: &Program, nodes: usize, at: Mark, errors: &mut Diagnostics) {
+    match program {
+        Program::Npb(npb) => {
+            let ranks = nodes * npb.processes as usize;
+            if !ranks.is_power_of_two() || ranks > MAX_NPB_RANKS {
+                let message = format!("measurement `{of}` has {ranks} ranks of npb");
+                let hint = "2, 4 or 8 in all: nodes of `on` times `processes`";
+                errors.add(at, message, hint);
+            }
+        }
+        Program::Netpipe if nodes != 2 => {
+            let message = format!("measurement `{of}` has {nodes} nodes for NetPIPE");
+            errors.add(at, message, "name two nodes with `on`");
+        }
+        _ => {}
+    }
+}
+
 /// A list of words, or a line for a shell.
 fn read_command(yaml: &Yaml, of: &str, errors: &mut Diagnostics) -> Option<Vec<String>> {
     let hint = "for example `[sysbench, cpu, run]`, or a line for `/bin/sh`";
@@ -336,6 +356,8 @@ impl Workload {
                 message,
                 "name the others with `on` too: `on: [a, b]`",
             );
+        } else if let (Some(program), Some(name)) = (self.program(), self.on.first()) {
+            check_ranks(of, program, seen.len(), name.at, errors);
         }
     }
 

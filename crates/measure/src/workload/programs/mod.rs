@@ -3,7 +3,11 @@
 mod fio;
 mod hpcc;
 mod mpi;
+mod mpi_compiled;
 mod mpi_hpcc;
+mod mpi_micro;
+mod netpipe;
+mod npb;
 mod oltp;
 mod own;
 mod redis;
@@ -46,5 +50,8 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement, nodes: usize) -
         Program::Oltp(asked) => Box::new(oltp::Oltp { asked, times }),
         Program::Hpcc(asked) => Box::new(hpcc::Hpcc { asked }),
         Program::MpiHpcc(asked) => Box::new(mpi_hpcc::MpiHpcc::new(asked, nodes)),
+        Program::MpiMicro(asked) => Box::new(mpi_micro::MpiMicro::new(asked, nodes)),
+        Program::Netpipe => Box::new(netpipe::Netpipe::new()),
+        Program::Npb(asked) => Box::new(npb::Npb::new(asked, nodes)),
     }
 }

@@ -1,0 +1,55 @@
+//! Parameters of built-in programs: optional, with defaults and bounds.
+
+use std::ops::RangeInclusive;
+
+use super::reader::{FromYaml, Object};
+use crate::diagnostic::Diagnostics;
+use crate::units::Bytes;
+
+/// A value with a default.
+pub(super) fn word<T: FromYaml>(
+    o: &mut Object<'_>,
+    key: &'static str,
+    default: T,
+    errors: &mut Diagnostics,
+) -> T {
+    o.get::<T>(key, errors).map_or(default, |given| given.value)
+}
+
+/// A number within bounds.
+pub(super) fn number(
+    o: &mut Object<'_>,
+    key: &'static str,
+    default: u32,
+    range: &RangeInclusive<u32>,
+    errors: &mut Diagnostics,
+) -> u32 {
+    let Some(given) = o.get::<u32>(key, errors) else {
+        return default;
+    };
+    if !range.contains(&given.value) {
+        let message = format!("`{key}` of {} is {}", o.what, given.value);
+        let hint = format!("from {} to {}", range.start(), range.end());
+        errors.add(given.at, message, hint);
+    }
+    given.value
+}
+
+/// A number of bytes within bounds.
+pub(super) fn size(
+    o: &mut Object<'_>,
+    key: &'static str,
+    default: u64,
+    range: &RangeInclusive<u64>,
+    errors: &mut Diagnostics,
+) -> Bytes {
+    let Some(given) = o.get::<Bytes>(key, errors) else {
+        return Bytes(default);
+    };
+    if !range.contains(&given.value.0) {
+        let message = format!("`{key}` of {} is {}", o.what, given.value);
+        let hint = format!("from {} to {}", Bytes(*range.start()), Bytes(*range.end()));
+        errors.add(given.at, message, hint);
+    }
+    given.value
+}
