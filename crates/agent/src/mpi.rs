@@ -78,12 +78,23 @@ fn answer(stream: TcpStream, token: &str) -> io::Result<()> {
     write!(stream, "{status}")
 }
 
+/// The words for a daemon, which starts no other one. Nevertheless it wants to find the starter that its `mpirun` has, and
+/// in another kind of node the agent has another path. A shell is in each, since it runs this line.
+fn without_starter<'w>(words: &[&'w str]) -> Vec<&'w str> {
+    let mut words = words.to_vec();
+    let name = words.iter().position(|word| *word == "plm_rsh_agent");
+    if let Some(value) = name.and_then(|name| words.get_mut(name + 1)) {
+        *value = "/bin/sh";
+    }
+    words
+}
+
 /// Has the node at `address` run a line; its status is the line's.
 pub fn start(port: &str, token: &str, address: &str, words: &[&str]) -> Result<u8, String> {
     let at = parsed(address, port)?;
     let failed = |error: io::Error| format!("node at {address}: {error}");
     let mut stream = TcpStream::connect_timeout(&at, TIMEOUT).map_err(failed)?;
-    let line = words.join(" ");
+    let line = without_starter(words).join(" ");
     if line.contains('\n') {
         return Err(format!("the command for {address} has more than one line"));
     }
@@ -132,6 +143,26 @@ mod tests {
         let status = start(&port, token, "127.0.0.1", line);
         server.join().unwrap();
         status
+    }
+
+    #[test]
+    fn a_daemon_is_told_of_a_starter_that_every_node_has() {
+        let agent = "\"/run/latlab/agent mpi start 6123 token\"";
+        let words = [
+            "orted",
+            "-mca",
+            "plm_rsh_agent",
+            agent,
+            "-mca",
+            "plm",
+            "\"rsh\"",
+        ];
+        let told = without_starter(&words);
+        assert_eq!(
+            told.join(" "),
+            "orted -mca plm_rsh_agent /bin/sh -mca plm \"rsh\""
+        );
+        assert_eq!(without_starter(&["plm_rsh_agent"]), ["plm_rsh_agent"]);
     }
 
     #[test]

@@ -28,7 +28,7 @@ fn every_kernel_and_every_pattern_is_verified_over_two_nodes() {
         |bench| {
             let mut all = String::from(
                 "  - {name: npb, probe: workload, on: [a, b], program: npb, timeout: 180s}\n  \
-                 - {name: four, probe: workload, on: [a, b], program: {name: npb, kernels: [cg, mg], processes: 2}, timeout: 180s}\n  \
+                 - {name: four, probe: workload, on: [b, a], program: {name: npb, kernels: [cg, mg], processes: 2}, timeout: 180s}\n  \
                  - {name: micro, probe: workload, on: [a, b], program: {name: mpi-micro, sizes: [8, 4KiB, 64KiB]}, timeout: 180s}\n",
             );
             let has_netpipe = has_netpipe();

@@ -97,6 +97,7 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
             .map(|option| format!("--aptopt={option}")),
     );
     if !recipe.packages.is_empty() {
+        all.push(format!("--setup-hook={}", check_of(&recipe.packages)));
         all.push(format!("--include={}", recipe.packages.join(",")));
     }
     let quoted = |name: &str| {
@@ -118,6 +119,14 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
     all.push("--customize-hook=rm -f \"$1/etc/resolv.conf\" \"$1/etc/hostname\"".into());
     all.push(recipe.suite.clone());
     all
+}
+
+/// Has apt resolve the packages before anything is installed: a wrong name is told within seconds.
+fn check_of(packages: &[String]) -> String {
+    const APT: &str = "APT_CONFIG=\"$MMDEBSTRAP_APT_CONFIG\" apt-get -qq";
+    let packages: Vec<String> = packages.iter().map(|name| format!("'{name}'")).collect();
+    let packages = packages.join(" ");
+    format!("{APT} update >/dev/null && {APT} install --simulate {packages} >/dev/null")
 }
 
 /// The last lines; each step is also told.
