@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab;
-use latlab_model::kinds::LinkKind;
-use latlab_model::plan::{LinkPlan, Medium, Plan};
+use latlab_model::plan::{EndpointPlan, LinkPlan, Medium, Plan};
 use latlab_model::spec::Mac;
 use latlab_model::traffic::{Component, Graph, PRUNING, Rate};
 use serde::Serialize;
@@ -44,9 +43,7 @@ pub fn run(args: &Traffic) -> Outcome {
     let dirs = Dirs::from_env();
     let plan = lab::plan_of(&dirs, &args.lab).map_err(explain)?;
     let links = plan.links.iter();
-    let links: Vec<&LinkPlan> = links
-        .filter(|link| link.medium.kind() == LinkKind::Overlay)
-        .collect();
+    let links: Vec<Counted<'_>> = links.filter_map(|link| Counted::of(&plan, link)).collect();
     if links.is_empty() {
         let message = format!("lab `{}` has no link of type overlay", args.lab);
         let hint = "frames are counted by the overlay's daemons: give a link `type: overlay`";
@@ -56,7 +53,7 @@ pub fn run(args: &Traffic) -> Outcome {
     let count = || -> Result<(Instant, Counts), Failure> {
         let mut counts = Counts::new();
         for link in &links {
-            count_link(&plan, link, &run, &mut counts)?;
+            link.add_to(&mut counts, &run)?;
         }
         Ok((Instant::now(), counts))
     };
@@ -67,59 +64,67 @@ pub fn run(args: &Traffic) -> Outcome {
     print(&seen, args.format)
 }
 
-/// Adds what the daemons of a link have counted. Of several, each counts what it carries, so a frame between hosts is
-/// counted twice: the daemon of its sender tells.
-fn count_link(
-    plan: &Plan,
-    link: &LinkPlan,
-    run: &Path,
-    counts: &mut Counts,
-) -> Result<(), Failure> {
-    let Medium::Overlay(overlay) = &link.medium else {
-        return Ok(());
-    };
-    let ends: Vec<(Mac, &str)> = link
-        .endpoints
-        .iter()
-        .map(|end| {
+/// A link of type overlay, with what is needed to read its daemons' counters.
+struct Counted<'p> {
+    name: &'p str,
+    /// Addresses and nodes, in the order of the link's ends.
+    ends: Vec<(Mac, &'p str)>,
+    /// One for all ends, or one for each.
+    daemons: Vec<String>,
+}
+
+impl<'p> Counted<'p> {
+    fn of(plan: &'p Plan, link: &'p LinkPlan) -> Option<Counted<'p>> {
+        let Medium::Overlay(overlay) = &link.medium else {
+            return None;
+        };
+        let end = |end: &EndpointPlan| {
             let node = &plan.nodes[end.node];
             (node.interfaces[end.interface].mac, node.name.as_str())
+        };
+        let name = link.name.as_str();
+        let of_end = |end: usize| format!("{name}.{end}");
+        Some(Counted {
+            name,
+            ends: link.endpoints.iter().map(end).collect(),
+            daemons: match overlay.has_hosts() {
+                true => (0..link.endpoints.len()).map(of_end).collect(),
+                false => vec![name.to_owned()],
+            },
         })
-        .collect();
-    let daemons: Vec<String> = match overlay.has_hosts() {
-        true => (0..ends.len())
-            .map(|end| format!("{}.{end}", link.name))
-            .collect(),
-        false => vec![link.name.clone()],
-    };
-    for (number, daemon) in daemons.iter().enumerate() {
-        let socket = run.join(daemon).join("control");
-        let answer = connect(&socket)?.say("matrix")?;
-        let lines = answer.map_err(|refusal| Failure::new(refusal.message, refusal.hint))?;
-        for line in &lines {
-            let Some((source, destination, carried)) = parse(line) else {
-                continue;
-            };
-            let sender = ends.iter().position(|(mac, _)| *mac == source);
-            let is_its = sender.is_none_or(|sender| daemons.len() == 1 || sender == number);
-            if is_its {
-                let name = |mac: Mac| {
-                    ends.iter()
-                        .find(|(known, _)| *known == mac)
-                        .map_or_else(|| mac.to_string(), |(_, node)| (*node).to_owned())
-                };
-                let key = [link.name.clone(), name(source), name(destination)];
-                let sum = counts.entry(key).or_default();
-                // Several daemons may know the same stranger.
-                *sum = if sender.is_some() {
-                    [sum[0] + carried[0], sum[1] + carried[1]]
-                } else {
-                    (*sum).max(carried)
-                };
+    }
+
+    /// Adds what its daemons, below `run`, have counted since they began.
+    fn add_to(&self, counts: &mut Counts, run: &Path) -> Result<(), Failure> {
+        for (number, daemon) in self.daemons.iter().enumerate() {
+            let answer = connect(&run.join(daemon).join("control"))?.say("matrix")?;
+            let lines = answer.map_err(|refusal| Failure::new(refusal.message, refusal.hint))?;
+            for (source, destination, carried) in lines.iter().filter_map(|line| parse(line)) {
+                if self.is_told_by(number, source) {
+                    let key = [
+                        self.name.to_owned(),
+                        self.shown(source),
+                        self.shown(destination),
+                    ];
+                    let sum = counts.entry(key).or_default();
+                    *sum = [sum[0] + carried[0], sum[1] + carried[1]];
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Each of several daemons counts what it carries, so a frame between hosts is counted twice: the daemon of its
+    /// sender tells, and the first one of a stranger's.
+    fn is_told_by(&self, daemon: usize, source: Mac) -> bool {
+        let sender = self.ends.iter().position(|(mac, _)| *mac == source);
+        self.daemons.len() == 1 || sender.unwrap_or(0) == daemon
+    }
+
+    fn shown(&self, mac: Mac) -> String {
+        let node = self.ends.iter().find(|(known, _)| *known == mac);
+        node.map_or_else(|| mac.to_string(), |(_, node)| (*node).to_owned())
+    }
 }
 
 /// A line of the daemon's `matrix`: network, source, destination, `frames`, their number, `bytes`, their number.

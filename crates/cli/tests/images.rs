@@ -187,6 +187,14 @@ fn an_image_that_cannot_be_made_leaves_nothing() {
     place.refused(&cache, nobody, "Could not connect");
     let unknown = "debian: no-such-release\nmirror: http://deb.debian.org/debian\n";
     place.refused(&cache, unknown, "does not have a Release file");
+    let file = place.file("good.yaml", "debian: bookworm\n");
+    let nowhere = place.0.join("nowhere/image.tar").display().to_string();
+    let refused = place
+        .image(&cache, &file, &["--output", &nowhere])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(listed(&cache).is_empty());
     if whole() {
         place.refused(
             &cache,

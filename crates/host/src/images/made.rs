@@ -59,6 +59,11 @@ impl Cache {
         progress: &dyn Fn(&str),
     ) -> Result<Made, Error> {
         let text = fs::read_to_string(file).map_err(Error::io("read", file))?;
+        // Known in a moment, and not after a minute's work.
+        let directory = wish.output.and_then(Path::parent);
+        if let Some(directory) = directory.filter(|directory| !directory.as_os_str().is_empty()) {
+            fs::read_dir(directory).map_err(Error::io("write into", directory))?;
+        }
         let recipe = Recipe::parse(&text).map_err(|mistakes| Error::Recipe {
             path: file.to_owned(),
             mistakes: mistakes.render(&file.display().to_string()),
