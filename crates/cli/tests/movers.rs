@@ -163,7 +163,7 @@ fn foreign_processes_that_change_cgroups_break_nothing() {
         };
         let movers = Movers::begin(&root, members);
         let labs = rounds(12, 2);
-        let tunings = labs.max(if whole() { 100 } else { 12 });
+        let tunings = labs.max(if whole() { 60 } else { 12 });
         let mut rounds = Rounds {
             bench,
             root,
@@ -255,7 +255,7 @@ fn in_a_guest_a_service_manager_breaks_nothing() {
         let lab = bench.deploy("manager", &lab);
         let guest = Guest { bench, lab };
         guest.sh(MANAGER);
-        let count = rounds(2, 0);
+        let count = rounds(1, 0);
         let lines = guest.rounds(count);
         let problems: Vec<&String> = lines.iter().filter(|l| l.starts_with("problem")).collect();
         assert!(problems.is_empty(), "{problems:#?}");
