@@ -14,14 +14,14 @@ use crate::sys::spawn::end_with_us;
 
 /// Time of files that are newer: an image does not depend on the hour that it was made in. A later time would be in the
 /// future for machines without a clock of their own.
-const EPOCH: &str = "1577836800";
+pub(super) const EPOCH: u64 = 1_577_836_800;
 /// The status of unshare(1) where there is no such program.
 const NOT_FOUND: i32 = 127;
 /// Lines that are kept for the reason of a failure.
 const MAX_LINES: usize = 200;
 
 /// Directories and files of one making, all in one directory.
-pub(super) const FILES: &str = "files";
+pub(super) const FILES: &str = "files.tar";
 pub(super) const SCRIPT: &str = "run.sh";
 const TEMPORARY: &str = "tmp";
 
@@ -55,7 +55,7 @@ pub(super) fn make(
         .args(arguments(recipe, keys, work))
         .arg(tar)
         .args(&recipe.mirror)
-        .env("SOURCE_DATE_EPOCH", EPOCH)
+        .env("SOURCE_DATE_EPOCH", EPOCH.to_string())
         .env("TMPDIR", &temporary)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
@@ -107,7 +107,7 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
         )
     };
     if !recipe.files.is_empty() {
-        all.push(format!("--customize-hook=sync-in {} /", quoted(FILES)));
+        all.push(format!("--customize-hook=tar-in {} /", quoted(FILES)));
     }
     if !recipe.run.is_empty() {
         all.push(format!(

@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -137,9 +138,8 @@ impl Cache {
             path: file.to_owned(),
             reason,
         };
-        let files = work.join(bootstrap::FILES);
-        fs::create_dir_all(&files).map_err(Error::io("make", &files))?;
-        put_files(recipe, base, &files)?;
+        fs::create_dir_all(work).map_err(Error::io("make", work))?;
+        pack_files(recipe, base, &work.join(bootstrap::FILES))?;
         let script = work.join(bootstrap::SCRIPT);
         fs::write(&script, recipe.run.join("\n") + "\n").map_err(Error::io("write", &script))?;
         let tar = work.join("image.tar");
@@ -149,7 +149,10 @@ impl Cache {
         io::copy(&mut archive, &mut hash).map_err(Error::io("read", &tar))?;
         let digest = hex(hash);
         if let Some(output) = wish.output {
-            fs::copy(&tar, output).map_err(Error::io("write", output))?;
+            let copied = fs::copy(&tar, output);
+            // Half an archive looks like a whole one.
+            let copied = copied.inspect_err(|_| drop(fs::remove_file(output)));
+            copied.map_err(Error::io("write", output))?;
         }
         let root = self.root_of(&digest);
         if !root.exists() {
@@ -174,12 +177,10 @@ fn key(recipe: &Recipe, base: &Path) -> Result<String, Error> {
     hash.update(std::env::consts::ARCH);
     hash.update(serde_json::to_vec(recipe).unwrap_or_default());
     for source in recipe.files.values() {
-        if let FileSource::From(path) = source {
-            let path = base.join(path);
-            let bytes = fs::read(&path).map_err(Error::io("read", &path))?;
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        }
+        let (bytes, mode) = content(source, base)?;
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(mode.to_le_bytes());
+        hash.update(bytes);
     }
     Ok(hex(hash))
 }
@@ -191,22 +192,35 @@ fn hex(hash: Sha256) -> String {
         .collect()
 }
 
-/// Lays a recipe's files out as they will be in the image, with the modes that they have here.
-fn put_files(recipe: &Recipe, base: &Path, root: &Path) -> Result<(), Error> {
+/// Packs a recipe's files as they will be in the image: root's, as executable as they are here. Directories on their way
+/// are not among them, so those that packages bring keep their modes.
+fn pack_files(recipe: &Recipe, base: &Path, archive: &Path) -> Result<(), Error> {
+    let failed = || Error::io("write", archive);
+    let mut tar = tar::Builder::new(File::create(archive).map_err(failed())?);
     for (path, source) in &recipe.files {
-        let to = root.join(path.trim_start_matches('/'));
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
-        }
-        match source {
-            FileSource::Text(text) => fs::write(&to, text).map_err(Error::io("write", &to))?,
-            FileSource::From(from) => {
-                let from = base.join(from);
-                fs::copy(&from, &to).map_err(Error::io("copy", &from))?;
-            }
-        }
+        let (bytes, mode) = content(source, base)?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(mode);
+        header.set_mtime(bootstrap::EPOCH);
+        let path = path.trim_start_matches('/');
+        let added = tar.append_data(&mut header, path, bytes.as_slice());
+        added.map_err(failed())?;
     }
-    Ok(())
+    tar.into_inner().map(drop).map_err(failed())
+}
+
+/// The bytes and the mode of a file.
+fn content(source: &FileSource, base: &Path) -> Result<(Vec<u8>, u32), Error> {
+    let from = match source {
+        FileSource::Text(text) => return Ok((text.clone().into_bytes(), 0o644)),
+        FileSource::From(from) => base.join(from),
+    };
+    let bytes = fs::read(&from).map_err(Error::io("read", &from))?;
+    let mode = fs::metadata(&from)
+        .map_err(Error::io("read", &from))?
+        .mode();
+    Ok((bytes, if mode & 0o111 == 0 { 0o644 } else { 0o755 }))
 }
 
 /// Unpacks the archive, and writes it out: after a crash of the machine a name must not stand for half-written files.
@@ -221,6 +235,8 @@ fn unpack(tar: &Path, root: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -246,14 +262,24 @@ mod tests {
     }
 
     #[test]
-    fn files_are_laid_out_below_the_root() {
+    fn files_are_packed_alone_and_executable_where_they_are_here() {
         let dir = std::env::temp_dir().join(format!("latlab-files-{}", std::process::id()));
-        let text = "debian: bookworm\nfiles: {/etc/deep/motd: {text: hello}}";
-        put_files(&Recipe::parse(text).unwrap(), &dir, &dir).unwrap();
-        assert_eq!(
-            fs::read_to_string(dir.join("etc/deep/motd")).unwrap(),
-            "hello"
-        );
+        fs::create_dir_all(&dir).unwrap();
+        let (tool, archive) = (dir.join("tool"), dir.join("files.tar"));
+        fs::write(&tool, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o700)).unwrap();
+        let text =
+            "debian: bookworm\nfiles: {/etc/deep/motd: {text: hello}, /opt/tool: {from: tool}}";
+        pack_files(&Recipe::parse(text).unwrap(), &dir, &archive).unwrap();
+        let mut packed = tar::Archive::new(File::open(&archive).unwrap());
+        let members = packed.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            let path = entry.path().unwrap().display().to_string();
+            (path, entry.header().mode().unwrap(), entry.size())
+        });
+        let expected = [("etc/deep/motd", 0o644, 5), ("opt/tool", 0o755, 10)];
+        let expected = expected.map(|(path, mode, size)| (path.to_owned(), mode, size));
+        assert_eq!(members.collect::<Vec<_>>(), expected);
         fs::remove_dir_all(&dir).unwrap();
     }
 }
