@@ -251,13 +251,16 @@ mod tests {
         assert_eq!(key_of(named).unwrap(), first);
         fs::write(dir.join("a"), "two").unwrap();
         assert_ne!(key_of(named).unwrap(), first);
-        let plain = key_of("debian: bookworm\npackages: [a]").unwrap();
+        let plain = key_of("debian: bookworm\npackages: [ed]").unwrap();
         // A comment and another notation make no other image.
         assert_eq!(
-            key_of("# mine\npackages: a\ndebian: bookworm").unwrap(),
+            key_of("# mine\npackages: ed\ndebian: bookworm").unwrap(),
             plain
         );
-        assert_ne!(key_of("debian: bookworm\npackages: [a, b]").unwrap(), plain);
+        assert_ne!(
+            key_of("debian: bookworm\npackages: [ed, jq]").unwrap(),
+            plain
+        );
         fs::remove_dir_all(&dir).unwrap();
     }
 
