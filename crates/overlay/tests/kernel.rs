@@ -29,7 +29,7 @@ fn bulk(world: &World, from: &std::path::Path, to: &std::path::Path, address: &s
     eventually("iperf3 listens", || {
         world.at(to, "ss -ltnH").contains(":5201")
     });
-    let said = world.at(from, &format!("iperf3 -c {address} -n 100M -p 5201 -J"));
+    let said = world.at(from, &format!("iperf3 -c {address} -n 20M -p 5201 -J"));
     let at = said.rfind("\"sum_received\"").expect("a result");
     let bytes = said[at..].split("\"bytes\":").nth(1).expect("bytes");
     let digits: String = bytes
@@ -39,7 +39,7 @@ fn bulk(world: &World, from: &std::path::Path, to: &std::path::Path, address: &s
         .collect();
     // Bytes in flight when the sender ended are not counted.
     let arrived: u64 = digits.parse().unwrap();
-    assert!(arrived > 50_000_000, "{arrived} bytes to {address}");
+    assert!(arrived > 10_000_000, "{arrived} bytes to {address}");
 }
 
 fn ping(world: &World, from: &std::path::Path, address: &str, size: usize) {
