@@ -86,7 +86,7 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
     ]
     .map(String::from)
     .to_vec();
-    // A machine that stops leaves a work that is not renamed yet, so no package needs to be on the disk at once.
+    // The image appears by a rename behind syncfs(2), so dpkg need not wait for the disk after each file.
     all.push("--dpkgopt=force-unsafe-io".into());
     // Devices of a node come from its runtime.
     all.push("--skip=output/dev".into());
