@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Bench, enter, tool, whole};
+use common::{Bench, enter, tool, whole, world};
 
 const RECIPE: &str = "debian: bookworm
 packages: [ed]
@@ -270,11 +270,10 @@ fn wait_for(making: &mut Child, what: &str, is_so: impl Fn() -> bool) {
 /// Processes of mmdebstrap that work in this cache.
 fn count(cache: &Path) -> usize {
     let mark = cache.display().to_string();
-    let is_its = |entry: &fs::DirEntry| {
-        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let is_its = |pid: &u32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command);
         command.contains("mmdebstrap") && command.contains(&mark)
     };
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter(is_its).count()
+    world::processes().iter().filter(|pid| is_its(pid)).count()
 }

@@ -84,7 +84,7 @@ impl Cache {
         name: &str,
         file: &Path,
     ) -> Result<(), Error> {
-        self.sweep()?;
+        self.sweep(UNPACKING)?;
         let work = self.dir.join(format!("{UNPACKING}{name}"));
         let root_path = work.join("rootfs");
         fs::create_dir_all(&root_path).map_err(Error::io("make", &root_path))?;
@@ -107,15 +107,12 @@ impl Cache {
         fs::rename(&work, ready).map_err(Error::io("move into place", ready))
     }
 
-    /// Removes what processes left that died while they unpacked; to be called under the lock.
-    fn sweep(&self) -> Result<(), Error> {
+    /// Removes what processes left that died at work, by the beginning of its name; to be called under the lock of such works.
+    pub(super) fn sweep(&self, beginning: &str) -> Result<(), Error> {
         let entries = fs::read_dir(&self.dir).map_err(Error::io("list", &self.dir))?;
         for entry in entries.flatten() {
-            if entry
-                .file_name()
-                .as_bytes()
-                .starts_with(UNPACKING.as_bytes())
-            {
+            let name = entry.file_name();
+            if name.as_bytes().starts_with(beginning.as_bytes()) {
                 remove_all(&entry.path())?;
             }
         }

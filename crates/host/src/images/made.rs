@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use latlab_model::spec::{FileSource, Recipe};
-use sha2::{Digest, Sha256};
 
 use super::bootstrap;
 use super::budget::Budget;
 use super::cache::{Cache, open_directory, remove_all};
+use super::codec::{Hashing, digest};
 use super::error::Error;
 use super::layer;
 use crate::sys::file::{Lock, write_atomically};
@@ -81,7 +81,7 @@ impl Cache {
         if let Some(made) = self.known(&key).filter(|_| !is_anew) {
             return Ok(made);
         }
-        self.sweep_made()?;
+        self.sweep(MAKING)?;
         let work = self.dir().join(format!("{MAKING}{key}"));
         let made = self.make_in(&work, (&recipe, base, file), wish, progress);
         // The reason matters more than a rest that the next attempt removes.
@@ -116,17 +116,6 @@ impl Cache {
         lock.ok_or_else(|| Error::io("lock", &path)(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Removes what processes left that died while they made images.
-    fn sweep_made(&self) -> Result<(), Error> {
-        let entries = fs::read_dir(self.dir()).map_err(Error::io("list", self.dir()))?;
-        for entry in entries.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(MAKING) {
-                remove_all(&entry.path())?;
-            }
-        }
-        Ok(())
-    }
-
     fn make_in(
         &self,
         work: &Path,
@@ -144,10 +133,9 @@ impl Cache {
         fs::write(&script, recipe.run.join("\n") + "\n").map_err(Error::io("write", &script))?;
         let tar = work.join("image.tar");
         bootstrap::make(recipe, work, &tar, progress).map_err(refused)?;
-        let mut hash = Sha256::new();
-        let mut archive = File::open(&tar).map_err(Error::io("open", &tar))?;
-        io::copy(&mut archive, &mut hash).map_err(Error::io("read", &tar))?;
-        let digest = hex(hash);
+        let archive = File::open(&tar).map_err(Error::io("open", &tar))?;
+        let digest = Hashing::new(archive).finish(u64::MAX);
+        let digest = digits(&digest.map_err(Error::io("read", &tar))?);
         if let Some(output) = wish.output {
             let copied = fs::copy(&tar, output);
             // Half an archive looks like a whole one.
@@ -172,24 +160,20 @@ impl Cache {
 
 /// A digest of all that decides what is made, but for the archive's packages.
 fn key(recipe: &Recipe, base: &Path) -> Result<String, Error> {
-    let mut hash = Sha256::new();
-    hash.update(VERSION);
-    hash.update(std::env::consts::ARCH);
-    hash.update(serde_json::to_vec(recipe).unwrap_or_default());
+    let mut bytes = [VERSION, std::env::consts::ARCH].concat().into_bytes();
+    bytes.extend(serde_json::to_vec(recipe).unwrap_or_default());
     for source in recipe.files.values() {
-        let (bytes, mode) = content(source, base)?;
-        hash.update((bytes.len() as u64).to_le_bytes());
-        hash.update(mode.to_le_bytes());
-        hash.update(bytes);
+        let (content, mode) = content(source, base)?;
+        bytes.extend((content.len() as u64).to_le_bytes());
+        bytes.extend(mode.to_le_bytes());
+        bytes.extend(content);
     }
-    Ok(hex(hash))
+    Ok(digits(&digest(&bytes)))
 }
 
-fn hex(hash: Sha256) -> String {
-    hash.finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+/// A digest without its algorithm: the name of a file.
+fn digits(digest: &str) -> String {
+    digest.trim_start_matches("sha256:").to_owned()
 }
 
 /// Packs a recipe's files as they will be in the image: root's, as executable as they are here. Directories on their way

@@ -20,6 +20,7 @@ mod xz;
 
 use latlab_model::spec::{Measurement, Program, Task, Workload};
 
+use mpi_compiled::Compiled;
 use times::Times;
 pub(crate) use work::Work;
 pub(super) use work::{Evidence, Files, Peers, Place};
@@ -50,8 +51,8 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement, nodes: usize) -
         Program::Oltp(asked) => Box::new(oltp::Oltp { asked, times }),
         Program::Hpcc(asked) => Box::new(hpcc::Hpcc { asked }),
         Program::MpiHpcc(asked) => Box::new(mpi_hpcc::MpiHpcc::new(asked, nodes)),
-        Program::MpiMicro(asked) => Box::new(mpi_micro::MpiMicro::new(asked, nodes)),
+        Program::MpiMicro(asked) => Box::new(Compiled::new(mpi_micro::MpiMicro::new(asked, nodes))),
         Program::Netpipe => Box::new(netpipe::Netpipe::new()),
-        Program::Npb(asked) => Box::new(npb::Npb::new(asked, nodes)),
+        Program::Npb(asked) => Box::new(Compiled::new(npb::Npb::new(asked, nodes))),
     }
 }

@@ -6,9 +6,8 @@ use latlab_model::results::Figure;
 use latlab_model::spec::MpiMicro as Asked;
 use latlab_model::units::Bytes;
 
-use super::mpi_compiled::{self, Compiled};
-use super::work::{Evidence, Files, Place, Server, Work, figure};
-use crate::workload::node::Ended;
+use super::mpi_compiled::Job;
+use super::work::figure;
 
 /// Words of the program, titles, and what a rank sends in one repetition as multiples of the size.
 const PATTERNS: [(&str, &str, Sent); 5] = [
@@ -35,7 +34,6 @@ pub(super) struct MpiMicro {
     asked: Asked,
     /// In all nodes.
     ranks: u32,
-    compiled: Compiled,
 }
 
 /// A pattern with messages of one size, as a line of the output and as a figure.
@@ -103,11 +101,6 @@ impl MpiMicro {
         MpiMicro {
             ranks: asked.processes * nodes as u32,
             asked,
-            compiled: Compiled {
-                program: "latlab-mpi-micro",
-                sources: "micro.c",
-                token: super::mpi::token(),
-            },
         }
     }
 
@@ -132,27 +125,18 @@ impl MpiMicro {
     }
 }
 
-impl Work for MpiMicro {
-    fn name(&self) -> &str {
-        "mpi-micro"
+impl Job for MpiMicro {
+    const NAME: &'static str = "mpi-micro";
+    const PROGRAM: &'static str = "latlab-mpi-micro";
+    const SOURCES: &'static str = "micro.c";
+
+    fn processes(&self) -> u32 {
+        self.asked.processes
     }
 
-    fn files(&self) -> Files {
-        mpi_compiled::files()
-    }
-
-    fn server(&self, at: &Place) -> Option<Server> {
-        self.compiled.server(at)
-    }
-
-    fn preparation(&self, at: &Place) -> Vec<String> {
-        self.compiled.preparation(at)
-    }
-
-    fn command(&self, at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
+    fn arguments(&self) -> String {
         let sizes: Vec<String> = self.asked.sizes.iter().map(|s| s.0.to_string()).collect();
-        self.compiled
-            .command(at, self.asked.processes, &sizes.join(" "))
+        sizes.join(" ")
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -161,14 +145,9 @@ impl Work for MpiMicro {
         all
     }
 
-    fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
-        let text = ended.text();
+    fn read(&self, text: &str) -> Result<Vec<f64>, String> {
         let cases = self.cases();
-        cases.iter().map(|c| c.read(self.ranks, &text)).collect()
-    }
-
-    fn version(&self, prepared: &str, _output: &str) -> Option<String> {
-        mpi_compiled::version(prepared)
+        cases.iter().map(|c| c.read(self.ranks, text)).collect()
     }
 }
 
@@ -187,7 +166,7 @@ mod tests {
     }
 
     fn read(work: &MpiMicro, output: &str) -> Result<Vec<f64>, String> {
-        work.read(&Ended::saying(output), &Evidence::default())
+        work.read(output)
     }
 
     #[test]

@@ -6,16 +6,14 @@
 use latlab_model::results::Figure;
 use latlab_model::spec::Npb as Asked;
 
-use super::mpi_compiled::{self, Compiled};
-use super::work::{Evidence, Files, Place, Server, Work, figure};
+use super::mpi_compiled::Job;
+use super::work::figure;
 use crate::workload::figure::of_regex;
-use crate::workload::node::Ended;
 
 pub(super) struct Npb {
     asked: Asked,
     /// In all nodes.
     ranks: u32,
-    compiled: Compiled,
 }
 
 impl Npb {
@@ -23,11 +21,6 @@ impl Npb {
         Npb {
             ranks: asked.processes * nodes as u32,
             asked,
-            compiled: Compiled {
-                program: "latlab-npb",
-                sources: "npb*.c",
-                token: super::mpi::token(),
-            },
         }
     }
 
@@ -72,27 +65,18 @@ fn geometric_mean(values: &[f64]) -> f64 {
     (logarithms / values.len() as f64).exp()
 }
 
-impl Work for Npb {
-    fn name(&self) -> &str {
-        "npb"
+impl Job for Npb {
+    const NAME: &'static str = "npb";
+    const PROGRAM: &'static str = "latlab-npb";
+    const SOURCES: &'static str = "npb*.c";
+
+    fn processes(&self) -> u32 {
+        self.asked.processes
     }
 
-    fn files(&self) -> Files {
-        mpi_compiled::files()
-    }
-
-    fn server(&self, at: &Place) -> Option<Server> {
-        self.compiled.server(at)
-    }
-
-    fn preparation(&self, at: &Place) -> Vec<String> {
-        self.compiled.preparation(at)
-    }
-
-    fn command(&self, at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
+    fn arguments(&self) -> String {
         let kernels: Vec<&str> = self.asked.kernels.iter().map(|k| k.word()).collect();
-        let arguments = format!("{} {}", self.asked.class, kernels.join(" "));
-        self.compiled.command(at, self.asked.processes, &arguments)
+        format!("{} {}", self.asked.class, kernels.join(" "))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -109,19 +93,14 @@ impl Work for Npb {
         all
     }
 
-    fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
-        let text = ended.text();
+    fn read(&self, text: &str) -> Result<Vec<f64>, String> {
         let kernels = self.asked.kernels.iter();
-        let read = kernels.map(|kernel| self.read_kernel(kernel.word(), &text));
+        let read = kernels.map(|kernel| self.read_kernel(kernel.word(), text));
         let read = read.collect::<Result<Vec<_>, _>>()?;
         let [rates, times] = [0, 1].map(|part| read.iter().map(|kernel| kernel[part]).collect());
         let (rates, times): (Vec<f64>, Vec<f64>) = (rates, times);
         let mean = geometric_mean(&rates);
         Ok([vec![mean], rates, times].concat())
-    }
-
-    fn version(&self, prepared: &str, _output: &str) -> Option<String> {
-        mpi_compiled::version(prepared)
     }
 }
 
@@ -143,7 +122,7 @@ mod tests {
     }
 
     fn read(work: &Npb, output: &str) -> Result<Vec<f64>, String> {
-        work.read(&Ended::saying(output), &Evidence::default())
+        work.read(output)
     }
 
     #[test]
