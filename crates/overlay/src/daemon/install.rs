@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use latlab_model::overlay::Overlay;
+use latlab_model::overlay::{Overlay, Qualifier};
 
 use super::error::Error;
 use super::open::{OpenError, OpenPort, PortContext, PortHandle, Receivers};
@@ -94,6 +94,7 @@ impl Daemon {
             dispatcher.install(Arc::clone(&snapshot));
             dispatcher.set_policy(policy(&overlay));
         }
+        let rerouted = rerouted(&self.overlay, &overlay);
         self.overlay = overlay;
         self.revision += 1;
         let networks = &self.overlay;
@@ -105,6 +106,12 @@ impl Daemon {
         self.apply_settings(&change.before);
         for dispatcher in &self.dispatchers {
             errors.note(dispatcher.sync());
+        }
+        for (vni, address) in rerouted {
+            if let Some(offload) = &self.offload {
+                errors.note(offload.forget(vni, address));
+            }
+            self.learned.forget_address(vni, address);
         }
         if let Some(offload) = &self.offload {
             errors.note(offload.confirm());
@@ -337,4 +344,15 @@ impl Daemon {
         self.dispatchers = dispatchers;
         moved
     }
+}
+
+/// Addresses whose route is gone. While it was there, their frames may have come by another way than frames to them now
+/// have to take.
+fn rerouted(before: &Overlay, after: &Overlay) -> Vec<(u32, [u8; 6])> {
+    let gone = before.routes.difference(&after.routes);
+    gone.filter_map(|route| match route.destination {
+        Qualifier::Is(mac) => Some((before.networks.get(&route.network)?.vni, mac.0)),
+        _ => None,
+    })
+    .collect()
 }

@@ -155,6 +155,17 @@ impl RouteOffload {
         Ok(Arc::clone(&current.sink) as Arc<dyn FlowSink>)
     }
 
+    /// Deletes the routes of an address's frames. That they were used would say that it still is where they came from.
+    pub fn forget(&self, network: u32, address: [u8; 6]) -> Result<(), Error> {
+        let current = lock(&self.current);
+        current.sink.path.review(|key, route, _| {
+            match route.network == network && key.source == address {
+                true => Review::Delete,
+                false => Review::Keep,
+            }
+        })
+    }
+
     /// Every dispatcher uses the last table now: deletes routes of previous ones.
     pub fn confirm(&self) -> Result<(), Error> {
         review(&lock(&self.current), &self.learned, false)

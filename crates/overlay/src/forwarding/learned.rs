@@ -274,6 +274,16 @@ impl Learned {
         self.moves.fetch_add(1, Relaxed);
     }
 
+    /// Forgets where an address was seen. Frames to it go to all ports until it is seen again.
+    pub fn forget_address(&self, vni: u32, of: [u8; 6]) {
+        let mut known = self.write();
+        let seen = known.by_address.remove(&(vni, address(of)));
+        if let Some(share) = seen.and_then(|seen| known.of_port.get_mut(&seen.port)) {
+            share.addresses = share.addresses.saturating_sub(1);
+            self.moves.fetch_add(1, Relaxed);
+        }
+    }
+
     pub fn forget(&self, port: PortId) {
         let mut known = self.write();
         known.by_address.retain(|_, seen| seen.port != port);
@@ -315,6 +325,21 @@ mod tests {
         learned.learn(1, 0x10_0000_0000, PortId(1), 8, 300);
         assert_eq!(learned.read().swept, Some(8));
         assert!(!is_news(8));
+    }
+
+    #[test]
+    fn a_forgotten_address_makes_room_and_is_learned_again() {
+        let learned = Learned::default();
+        let mac = [2, 0, 0, 0, 0, 1];
+        learned.learn(1, address(mac), PortId(1), 7, 300);
+        let moves = learned.moves();
+        learned.forget_address(1, mac);
+        assert_eq!(learned.find(1, address(mac), 7, 300), None);
+        assert_eq!(learned.read().of_port[&PortId(1)].addresses, 0);
+        assert!(learned.moves() > moves);
+        learned.forget_address(1, mac);
+        learned.learn(1, address(mac), PortId(2), 7, 300);
+        assert_eq!(learned.find(1, address(mac), 7, 300), Some(PortId(2)));
     }
 
     #[test]
