@@ -17,9 +17,10 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities, set_no_new_privs, unshare_unsafe,
 };
 
-/// The supervisor's privileges: descriptors and memory of nodes' processes, their network namespaces, and buffers beyond the
-/// machine's limit. The keeper has none.
+/// The supervisor's privileges: descriptors and memory of nodes' processes, also of other users', whose files below /proc
+/// are theirs (nginx's workers); network namespaces; and buffers beyond the machine's limit. The keeper has none.
 const NEEDED: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::NET_ADMIN);
 
