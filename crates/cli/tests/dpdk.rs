@@ -38,12 +38,10 @@ fn pool() -> u64 {
     pages.unwrap().trim().parse().unwrap()
 }
 
-fn has_testpmd() -> bool {
-    let found = Path::new(TESTPMD).exists();
-    if !found {
-        eprintln!("skipped: there is no {TESTPMD}; scripts/setup test installs it");
-    }
-    found
+#[track_caller]
+fn find_testpmd() {
+    let hint = "scripts/setup test installs it";
+    assert!(Path::new(TESTPMD).exists(), "no {TESTPMD}: {hint}");
 }
 
 /// A device between two nodes, on links of which each has its own subnet. Both ends reach each other through it, because it
@@ -96,9 +94,7 @@ fn passes_tcp(bench: &Bench, lab: &str) {
 
 #[test]
 fn testpmd_forwards_frames_of_other_nodes() {
-    if !has_testpmd() {
-        return;
-    }
+    find_testpmd();
     enter_alone("testpmd_forwards_frames_of_other_nodes", |bench| {
         for kind in ["container", "native"] {
             let device = format!("kind: {kind}, dpdk: {{hugepages: 64MiB}}");
@@ -121,9 +117,7 @@ fn as_part(lab: &str) -> String {
 
 #[test]
 fn testpmd_is_measured_as_a_device_under_test() {
-    if !has_testpmd() {
-        return;
-    }
+    find_testpmd();
     enter_alone("testpmd_is_measured_as_a_device_under_test", |bench| {
         let forward = "from: client, to: server, through: device, rate: 2000, duration: 500ms";
         for kind in ["container", "native"] {
@@ -173,9 +167,7 @@ fn forwarded(run: &latlab_samples::RunDir, cell: &str) {
 
 #[test]
 fn virtio_ports_of_the_overlay_pass_frames_past_the_kernel() {
-    if !has_testpmd() {
-        return;
-    }
+    find_testpmd();
     const NAME: &str = "virtio_ports_of_the_overlay_pass_frames_past_the_kernel";
     enter_alone(NAME, |bench| {
         for kind in ["container", "native"] {

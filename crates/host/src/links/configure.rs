@@ -5,12 +5,13 @@
 //! CPUs; their threads end afterwards, so they may stay in the last namespace.
 
 use std::collections::HashSet;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::HEADROOM_ALIAS;
-use latlab_model::plan::{InterfacePlan, LinkPlan, NodePlan, Plan};
+use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, NodePlan, Plan};
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
 
 use super::error::Error;
@@ -87,13 +88,7 @@ fn configure_one(
 
     if has_packet_port(plan, link) {
         // Senders on one machine leave checksums and segments to the receiving kernel, and DPDK's driver does neither.
-        ethtool::set_offload(&interface.name, Offload::TxChecksum, false).map_err(|source| {
-            let failed = sys::Error::of("switch off checksums of", &interface.name);
-            Error::Sys {
-                link: link.name.clone(),
-                source: failed(source),
-            }
-        })?;
+        switch_off_checksums(link, &interface.name)?;
     }
     let mut requests = vec![
         LinkChange::of_index(index)
@@ -122,8 +117,23 @@ fn configure_one(
     handle.apply_all(&requests).map_err(refused(node))
 }
 
-/// Whether an end of a link is a port of DPDK over packet sockets.
+/// Has an interface send whole checksums. One that cannot be told so leaves them to its parent.
+fn switch_off_checksums(link: &LinkPlan, interface: &str) -> Result<(), Error> {
+    match ethtool::set_offload(interface, Offload::TxChecksum, false) {
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(Error::Sys {
+            link: link.name.clone(),
+            source: sys::Error::of("switch off checksums of", interface)(error),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an end of a link is a port of DPDK over packet sockets. Cards of the host fill in checksums on their wire, and
+/// go back as they were.
 fn has_packet_port(plan: &Plan, link: &LinkPlan) -> bool {
+    if matches!(link.medium, Medium::Phys { .. } | Medium::Sriov { .. }) {
+        return false;
+    }
     let mut ends = link.endpoints.iter();
     ends.any(|end| {
         let node = &plan.nodes[end.node];

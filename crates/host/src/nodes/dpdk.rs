@@ -15,7 +15,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use latlab_model::kinds::{Bind, NodeKind};
-use latlab_model::plan::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE};
+use latlab_model::plan::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE, HUGE_PAGES_AT};
 
 use super::driver::Node;
 use crate::sys;
@@ -24,9 +24,7 @@ use crate::sys::file::write_atomically;
 /// The node's directory with these.
 const DIRECTORY: &str = "dpdk";
 const INSIDE: &str = "/run/latlab/dpdk";
-/// The usual place, which systemd mounts on hosts.
-pub(super) const PAGES_INSIDE: &str = "/dev/hugepages";
-const PAGES: &str = "pages";
+const OWN_PAGES: &str = "pages";
 const EAL: &str = "eal";
 /// Directories with the sockets of ports.
 const PORTS: &str = "ports";
@@ -46,14 +44,14 @@ fn places(node: &Node<'_>) -> Places {
     let sockets = node.sockets.clone();
     if node.plan.kind() == NodeKind::Container {
         return Places {
-            pages: PAGES_INSIDE.to_owned(),
+            pages: HUGE_PAGES_AT.to_owned(),
             directory: INSIDE.to_owned(),
             socket: Box::new(|port| format!("{INSIDE}/{PORTS}/{port}/{SOCKET}")),
         };
     }
     let directory = node.dir.join(DIRECTORY);
     Places {
-        pages: directory.join(PAGES).display().to_string(),
+        pages: directory.join(OWN_PAGES).display().to_string(),
         directory: directory.display().to_string(),
         socket: Box::new(move |port| {
             let at = sockets.get(port).map(|at| at.join(SOCKET));
@@ -103,7 +101,7 @@ pub(super) fn make(node: &Node<'_>) -> Result<(), sys::Error> {
     let ports = directory.join(PORTS);
     let own: &[&str] = match node.plan.kind() {
         NodeKind::Container => &[],
-        _ => &[PAGES, RUNTIME],
+        _ => &[OWN_PAGES, RUNTIME],
     };
     let own = own.iter().map(|name| directory.join(name));
     let ports = node.sockets.keys().map(|port| ports.join(port));
@@ -134,5 +132,5 @@ pub(super) fn binds(node: &Node<'_>) -> Vec<Bind> {
 
 /// The place of a native node's huge pages.
 pub(super) fn pages(node: &Node<'_>) -> PathBuf {
-    node.dir.join(DIRECTORY).join(PAGES)
+    node.dir.join(DIRECTORY).join(OWN_PAGES)
 }

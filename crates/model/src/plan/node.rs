@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use container::ContainerPlan;
 pub(super) use dpdk::check_dpdk;
-pub use dpdk::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE};
+pub use dpdk::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE, HUGE_PAGES_AT};
 pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use storage::StoragePlan;

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use latlab_model::kinds::Bind;
+use latlab_model::plan::HUGE_PAGES_AT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -35,7 +36,6 @@ use super::runtimes::world::World;
 use super::runtimes::{launch, launchers, members, world};
 use super::{hosts, rights};
 use crate::cgroup::NodeCgroup;
-use crate::nodes::dpdk::PAGES_INSIDE;
 use crate::nodes::storage::{Held, Ready};
 use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
@@ -296,7 +296,7 @@ fn mount_storage(config: &ContainerConfig, all: &[Ready<'_>]) -> Result<Vec<Bind
         mount::attach(huge_pages.as_fd(), &at)?;
         binds.push(Bind {
             source: at.display().to_string(),
-            target: PAGES_INSIDE.to_owned(),
+            target: HUGE_PAGES_AT.to_owned(),
             read_only: false,
         });
     }

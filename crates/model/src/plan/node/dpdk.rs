@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
-use crate::kinds::{DpdkDriver, LinkKind};
-use crate::spec::{Dpdk, Endpoint, Lab, Link, Node};
+use crate::kinds::{Bind, DpdkDriver, LinkKind, NodeKind};
+use crate::spec::{Dpdk, Endpoint, Lab, Link, Node, meet};
 use crate::units::{Bytes, CpuList};
 
 /// Huge pages and ports of a node.
@@ -112,9 +112,29 @@ pub(in crate::plan) fn check_dpdk(lab: &Lab, facts: &Facts, errors: &mut Diagnos
             );
             errors.add(dpdk.at, message, "give the variable another name");
         }
+        let mut binds = node.fields.binds.iter();
+        let covers = |bind: &&Spanned<Bind>| meet(&bind.target, HUGE_PAGES_AT);
+        let bind = binds
+            .find(covers)
+            .filter(|_| node.kind == NodeKind::Container);
+        if let Some(bind) = bind {
+            let message = format!(
+                "`binds` of node `{}` has `{}`, and its huge pages are at `{HUGE_PAGES_AT}`",
+                *node.name,
+                shown(&bind.target)
+            );
+            errors.add(
+                bind.at,
+                message,
+                "bind it at another place, or remove `dpdk`",
+            );
+        }
         check_memory(node, dpdk, facts, &mut wanted, errors);
     }
 }
+
+/// The place of a container's huge pages, where hosts have theirs.
+pub const HUGE_PAGES_AT: &str = "/dev/hugepages";
 
 /// The arguments of [`DpdkPlan::arguments`], for commands of the node, and a file with the same.
 pub const EAL_VARIABLE: &str = "LATLAB_DPDK_EAL";
@@ -377,5 +397,11 @@ mod tests {
         );
         let said = planned("env: {LATLAB_DPDK_EAL: x}, dpdk: {hugepages: 64MiB}", "").unwrap_err();
         assert!(said.contains("has `LATLAB_DPDK_EAL`"), "{said}");
+        let bound = "binds: '/dev/hugepages:/dev/hugepages', dpdk: {hugepages: 64MiB}";
+        let said = planned(bound, "").unwrap_err();
+        assert!(
+            said.contains("its huge pages are at `/dev/hugepages`"),
+            "{said}"
+        );
     }
 }
