@@ -40,6 +40,7 @@ const LIMITS: Limits = Limits {
     memory_bytes: Some(256 << 20),
     pids: None,
     devices: None,
+    huge_pages: None,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;

@@ -73,6 +73,15 @@ impl Dirs {
         self.lab(lab).join("storage")
     }
 
+    /// The pages that labs have added to the machine's pools of huge pages.
+    pub fn huge_pages(&self) -> PathBuf {
+        self.state.join("huge-pages.json")
+    }
+
+    pub fn huge_pages_lock(&self) -> PathBuf {
+        self.state.join("huge-pages.lock")
+    }
+
     pub fn lock(&self) -> PathBuf {
         self.state.join("lock")
     }

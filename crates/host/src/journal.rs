@@ -85,6 +85,8 @@ pub enum Undo {
     Cgroup { dirs: Vec<PathBuf> },
     /// Give back the machine's knobs that this owner turned; the journal of tuning knows them.
     Tuning { owner: String },
+    /// Take from the pools of huge pages what the lab added; the ledger knows how many.
+    HugePages,
     /// Delete an interface of the root namespace if its alias is ours.
     Interface { name: String },
     /// Move an interface of the host back from the node that has it.

@@ -243,6 +243,7 @@ fn limits_hold_and_are_seen_from_inside() {
             memory_bytes: Some(128 << 20),
             pids: Some(64),
             devices: None,
+            huge_pages: None,
         };
         let available = Cgroups::discover().unwrap();
         available.check(&limits).unwrap();

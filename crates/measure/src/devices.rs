@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use latlab_host::nodes::session::{Command, Session, Signaller};
-use latlab_model::plan::Plan;
+use latlab_model::plan::{DpdkPlan, EAL_VARIABLE, Plan};
 use latlab_model::spec::Device;
 
 use crate::context::Context;
@@ -75,7 +75,11 @@ impl Devices {
             Device::Bridge => bridge(near, far),
             Device::Route => forwarding(m.ip == 6, ""),
             Device::Nat => forwarding(m.ip == 6, &masquerade(m.ip == 6, far)),
-            Device::Testpmd => testpmd(near, far, pins.receiver),
+            Device::Testpmd => match dpdk(context, node) {
+                Some(dpdk) => testpmd_of_node(dpdk, (near, far), pins.receiver)
+                    .map_err(|reason| failed(node, reason))?,
+                None => testpmd(near, far, pins.receiver),
+            },
             Device::Xdp | Device::AfPacket | Device::AfXdp => {
                 let (by, poll) = (m.device.word(), m.poll.word());
                 let mut args = strings(&["layer2", "--in", near, "--out", far]);
@@ -155,6 +159,38 @@ fn testpmd(near: &str, far: &str, cpu: Option<u32>) -> String {
          --vdev net_af_packet0,iface={near} --vdev net_af_packet1,iface={far} \
          -- --nb-cores=1 --forward-mode=io --total-num-mbufs=16384 2>&1"
     )
+}
+
+fn dpdk<'a>(context: &'a Context<'_>, node: &str) -> Option<&'a DpdkPlan> {
+    context.lab.plan().node(node)?.dpdk.as_ref()
+}
+
+/// The same with the huge pages and ports of a node that has such, and on its cores, if it names any.
+fn testpmd_of_node(
+    dpdk: &DpdkPlan,
+    (near, far): (&str, &str),
+    cpu: Option<u32>,
+) -> Result<String, String> {
+    let number = |interface: &str| {
+        let found = dpdk.ports.iter().position(|port| port == interface);
+        found.ok_or_else(|| format!("`{interface}` is not among the `devices` of its `dpdk`"))
+    };
+    let (near, far) = (number(near)?, number(far)?);
+    let cores = match &dpdk.cores {
+        Some(_) => String::new(),
+        None => format!("--lcores '(0,1)@{}'", cpu.unwrap_or(0)),
+    };
+    Ok(format!(
+        "exec stdbuf -oL dpdk-testpmd ${EAL_VARIABLE} {cores} \
+         -- --nb-cores=1 --forward-mode=io --portlist={near},{far} --total-num-mbufs=16384 2>&1"
+    ))
+}
+
+fn failed(node: &str, reason: String) -> Error {
+    Error::Device {
+        node: node.into(),
+        reason,
+    }
 }
 
 /// A script for each node that routes packets of this measurement through the devices, and responses back the
@@ -311,10 +347,7 @@ impl Script {
     }
 
     fn failed(&self, reason: String) -> Error {
-        Error::Device {
-            node: self.node.clone(),
-            reason,
-        }
+        failed(&self.node, reason)
     }
 
     /// Closes the script's input and waits until it has reverted its changes.

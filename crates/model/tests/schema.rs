@@ -9,7 +9,9 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use latlab_model::kinds::{DiskAio, DiskCache, DiskDevice, DiskFormat, StorageType, Streams};
+use latlab_model::kinds::{
+    DiskAio, DiskCache, DiskDevice, DiskFormat, DpdkDriver, StorageType, Streams,
+};
 use latlab_model::spec::yaml::{Value as Node, Yaml};
 use latlab_model::spec::{
     Acceleration, Access, Better, Cable, Carrier, Device, Devices, Engine, Lab, LinkKind,
@@ -168,6 +170,13 @@ fn the_keys_are_those_of_the_readers() {
             )),
         ),
         (
+            "dpdk",
+            schemas.lab_def("dpdk"),
+            lab(format!(
+                "topology: {{nodes: {{a: {{dpdk: {{{unknown}}}}}}}}}"
+            )),
+        ),
+        (
             "link",
             schemas.lab_def("link"),
             lab(format!(
@@ -245,6 +254,10 @@ fn the_words_are_those_of_the_readers() {
         (&storage["cache"], DiskCache::WORDS),
         (&storage["aio"], DiskAio::WORDS),
         (&storage["format"], DiskFormat::WORDS),
+        (
+            &schemas.lab_def("dpdk")["properties"]["driver"],
+            DpdkDriver::WORDS,
+        ),
         (&link["type"], LinkKind::WORDS),
         (&link["carrier"], Carrier::WORDS),
         (&link["cable"], Cable::WORDS),

@@ -84,6 +84,8 @@ pub(super) fn discover(mounts: &[proc::Mount]) -> Found {
         found.missing.remove(&Controller::Devices);
     }
     explain_missing(&mounts, &mut found);
+    // A node with huge pages has a file system with an end as well.
+    found.missing.remove(&Controller::Hugetlb);
     found
 }
 

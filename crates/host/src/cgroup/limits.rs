@@ -20,10 +20,12 @@ pub enum Controller {
     Freezer,
     /// Which devices (version 1 only; a BPF program on version 2).
     Devices,
+    /// Huge pages, which no other controller counts.
+    Hugetlb,
 }
 
 impl Controller {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Cpuset,
         Self::Cpu,
         Self::Cpuacct,
@@ -31,6 +33,7 @@ impl Controller {
         Self::Pids,
         Self::Freezer,
         Self::Devices,
+        Self::Hugetlb,
     ];
 
     /// The controllers that carry a limit a node can ask for.
@@ -46,6 +49,7 @@ impl Controller {
             Self::Pids => "pids",
             Self::Freezer => "freezer",
             Self::Devices => "devices",
+            Self::Hugetlb => "hugetlb",
         }
     }
 
@@ -76,6 +80,16 @@ pub struct Limits {
     /// Only the devices that every program expects ([`COMMON`](crate::sys::devices::COMMON)), and these.
     #[serde(default)]
     pub devices: Option<Vec<Device>>,
+    /// Memory in huge pages, where something counts it: a file system bounds it anyway, and only that can be promised.
+    #[serde(default)]
+    pub huge_pages: Option<HugePages>,
+}
+
+/// Bytes in pages of one size; none are allowed in others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HugePages {
+    pub page_bytes: u64,
+    pub bytes: u64,
 }
 
 impl Limits {
@@ -96,6 +110,9 @@ impl Limits {
         }
         if self.devices.is_some() {
             needs.push((Controller::Devices, DEVICES));
+        }
+        if self.huge_pages.is_some() {
+            needs.push((Controller::Hugetlb, "huge pages"));
         }
         needs
     }

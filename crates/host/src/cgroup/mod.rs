@@ -30,5 +30,5 @@ pub(crate) use error::{DEVICES, PROCESSES};
 pub use files::PARTITION;
 pub(crate) use files::TOP;
 pub use hierarchies::Cgroups;
-pub use limits::{Controller, Limits};
+pub use limits::{Controller, HugePages, Limits};
 pub use node::{CpuUsage, NodeCgroup};

@@ -9,6 +9,12 @@ const CPU_PERIOD_US: u64 = 100_000;
 /// The smallest quota the kernel accepts, in microseconds for a period.
 const CPU_QUOTA_MIN_US: u64 = 1_000;
 
+/// Sizes of huge pages, with the files that limit them in version 1 and in version 2 (kernel: cgroup-v1/hugetlb).
+const HUGE_PAGES: [(u64, &str, &str); 2] = [
+    (2 << 20, "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"),
+    (1 << 30, "hugetlb.1GB.limit_in_bytes", "hugetlb.1GB.max"),
+];
+
 pub(super) struct Setting {
     pub(super) file: &'static str,
     pub(super) value: String,
@@ -75,6 +81,15 @@ pub(super) fn settings(controller: Controller, unified: bool, limits: &Limits) -
                     .map(|device| set("devices.allow", device.rule())),
             )
             .collect(),
+        Controller::Hugetlb => {
+            let wanted = limits.huge_pages.iter();
+            let of = |size: u64| wanted.clone().filter(move |own| own.page_bytes == size);
+            let all = HUGE_PAGES.iter().map(|(size, v1, v2)| {
+                let bytes: u64 = of(*size).map(|own| own.bytes).sum();
+                maybe(if unified { v2 } else { v1 }, bytes.to_string())
+            });
+            all.collect()
+        }
         Controller::Cpuacct | Controller::Freezer => Vec::new(),
     }
 }
@@ -95,6 +110,7 @@ mod tests {
     use latlab_model::units::CpuList;
 
     use super::*;
+    use crate::cgroup::HugePages;
 
     #[test]
     fn the_same_limits_in_the_files_of_both_versions() {
@@ -106,6 +122,10 @@ mod tests {
             memory_bytes: Some(64 << 20),
             pids: Some(9),
             devices: Some(Vec::new()),
+            huge_pages: Some(HugePages {
+                page_bytes: 2 << 20,
+                bytes: 64 << 20,
+            }),
         };
         let lines = |unified| -> Vec<String> {
             Controller::LIMITING
@@ -142,6 +162,16 @@ mod tests {
             .collect();
         assert_eq!(rules[..2], ["devices.deny=a", "devices.allow=c 1:3 rwm"]);
         assert!(settings(Controller::Devices, true, &limits).is_empty());
+        let pages = |unified| {
+            let all = settings(Controller::Hugetlb, unified, &limits).into_iter();
+            all.map(|s| format!("{}={}", s.file, s.value))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            pages(true),
+            ["hugetlb.2MB.max=67108864", "hugetlb.1GB.max=0"]
+        );
+        assert_eq!(pages(false)[0], "hugetlb.2MB.limit_in_bytes=67108864");
         assert_eq!(quota_us(0.01), 1_000);
         assert_eq!(quota_us(1.5), 150_000);
     }

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use latlab_model::kinds::NodeKind;
@@ -26,7 +27,7 @@ use super::options::{Options, Step};
 use super::prepare::Prepared;
 use super::state::state_of;
 use super::unmake::unmake;
-use super::{interrupt, scripts, space, taken, tune};
+use super::{huge_pages, interrupt, scripts, space, taken, tune};
 use crate::dirs::Dirs;
 use crate::images::Covers;
 use crate::journal::{self, Claim, Journal, Undo};
@@ -82,6 +83,7 @@ impl Lab {
         let available_before = available_bytes();
         let mut prepared = Prepared::new(dirs, plan, base, options)?;
         space::check(dirs, plan, &prepared.agent)?;
+        huge_pages::check(plan)?;
         let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
         lab.available_before = available_before;
         let made = interrupt::end_on_stop(options.stop, &plan.lab, &lab.state.id.clone(), || {
@@ -170,6 +172,8 @@ impl Lab {
                 progress(&step);
             }
         };
+        // Before a profile's own pages: its knob counts those that are there.
+        let huge_pages = huge_pages::take(&self.dirs, &self.state.plan, &self.state.id)?;
         if let Some(tuning) = &self.state.plan.tuning {
             told(Step::Tuning(&tuning.name));
             tune::apply(&self.dirs, &self.state.plan)?;
@@ -202,7 +206,12 @@ impl Lab {
         self.make_storage()?;
         prepared.hide();
         let covers = Covers::make(&self.dirs.covers(&self.state.lab), prepared.covered())?;
-        let started = self.start_nodes(prepared, &covers, backends, options);
+        let inputs = Inputs {
+            covers: &covers,
+            backends: Mutex::new(backends),
+            huge_pages,
+        };
+        let started = self.start_nodes(prepared, &inputs, options);
         // A kept lab needs the nodes that did start.
         *sync::lock(&self.processes) = started.nodes.clone();
         (self.state.nodes, self.starts) = (started.nodes, started.starts);
@@ -233,12 +242,10 @@ impl Lab {
     fn start_nodes(
         &self,
         prepared: &Prepared,
-        covers: &Covers,
-        backends: Backends,
+        inputs: &Inputs<'_>,
         options: &Options<'_>,
     ) -> Started {
         let nodes = &self.state.plan.nodes;
-        let backends = Mutex::new(backends);
         let states = Mutex::new(vec![NodeState::default(); nodes.len()]);
         let starts: Mutex<Vec<NodeStart>> = Mutex::default();
         let begin = Instant::now();
@@ -256,9 +263,8 @@ impl Lab {
                     return;
                 }
                 let node = &nodes[index];
-                let own = sync::lock(&backends).remove(&index).unwrap_or_default();
                 let began_ns = since_begin();
-                match self.start_node(node, prepared, covers, index, own) {
+                match self.start_node(node, prepared, inputs, index) {
                     Ok(process) => {
                         let start = start_of(node, began_ns, since_begin());
                         sync::lock(&starts).push(start);
@@ -302,9 +308,8 @@ impl Lab {
         &self,
         node: &NodePlan,
         prepared: &Prepared,
-        covers: &Covers,
+        inputs: &Inputs<'_>,
         index: usize,
-        backends: BTreeMap<usize, NicBackend>,
     ) -> Result<Option<ProcessId>, Error> {
         let nothing = || session::Error::Other("it has nothing to start".into());
         let failed = |source: session::Error| Error::Node {
@@ -320,13 +325,15 @@ impl Lab {
             node: node.name.clone(),
             source,
         })?;
+        let backends = sync::lock(&inputs.backends).remove(&index);
         let start = Start {
             node: self.running(&node.name)?,
             cgroup: &group,
             place: tune::place(&self.state.plan, node),
             inside: self.state.plan.inside(node),
-            covers,
-            backends: backends.into_values().collect(),
+            covers: inputs.covers,
+            backends: backends.unwrap_or_default().into_values().collect(),
+            huge_pages: inputs.huge_pages.get(index).cloned().flatten(),
         };
         prepared.start(&start).map_err(failed)
     }
@@ -349,6 +356,14 @@ fn start_of(node: &NodePlan, began_ns: u64, ready_ns: u64) -> NodeStart {
         began_ns,
         ready_ns,
     }
+}
+
+/// The parts of a deployment that nodes start with.
+struct Inputs<'a> {
+    covers: &'a Covers,
+    backends: Mutex<Backends>,
+    /// File systems of huge pages, by node.
+    huge_pages: Vec<Option<Arc<OwnedFd>>>,
 }
 
 /// Nodes after their start, and the first failure.
@@ -409,6 +424,9 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
         undo.push(Undo::Tuning {
             owner: tuning::lab_owner(&plan.lab),
         });
+    }
+    if huge_pages::has_some(plan) {
+        undo.push(Undo::HugePages);
     }
     for name in links::host_interfaces(plan) {
         undo.push(Undo::Interface { name });

@@ -18,10 +18,11 @@ use super::state::{read_state, state_of};
 use crate::cgroup::{Cgroups, CpuUsage, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
+use crate::links;
 use crate::nodes::session::{self, Command, Detached, Session};
 use crate::nodes::vm::channels::Channels;
 use crate::nodes::vm::clock::ClockOffset;
-use crate::nodes::{Node, driver_of};
+use crate::nodes::{self, Node, driver_of};
 use crate::streams;
 use crate::sync;
 use crate::sys::file::Lock;
@@ -190,6 +191,9 @@ impl Lab {
                 .or_insert_with(|| value.clone());
         }
         let mut running = self.running(node)?;
+        for (name, value) in nodes::dpdk::environment(&running) {
+            command.env.entry(name).or_insert(value);
+        }
         if !plan.kind().is_guest() {
             running.cgroup = self.group(plan)?;
         }
@@ -216,6 +220,7 @@ impl Lab {
                 .plan()
                 .has_streams(plan)
                 .then(|| self.dirs.streams(&self.state.lab)),
+            sockets: links::port_sockets(self.plan(), index, &self.dirs.run(&self.state.lab)),
             channels: &self.channels,
         })
     }

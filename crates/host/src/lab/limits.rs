@@ -3,7 +3,7 @@
 use latlab_model::plan::{NodePlan, Plan, Share};
 use latlab_model::units::CpuList;
 
-use crate::cgroup::Limits;
+use crate::cgroup::{HugePages, Limits};
 use crate::nodes::driver_of;
 
 /// The limits of a node as the cgroups know them.
@@ -24,6 +24,10 @@ pub(super) fn limits(plan: &Plan, node: &NodePlan) -> Limits {
         partition,
         memory_nodes: node.memory_nodes.clone(),
         memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
+        huge_pages: node.dpdk.as_ref().map(|dpdk| HugePages {
+            page_bytes: dpdk.page.0,
+            bytes: dpdk.huge_pages.0,
+        }),
         ..Limits::default()
     };
     driver_of(&node.body).restrict(&mut limits);

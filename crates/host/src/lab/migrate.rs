@@ -127,6 +127,7 @@ impl Lab {
             inside: None,
             covers: &Covers::default(),
             backends: Vec::new(),
+            huge_pages: None,
         };
         let netns = network.netns().map(NetNs::try_clone).transpose();
         let target = Target {

@@ -16,6 +16,7 @@ mod deploy;
 mod deployed;
 mod destroy;
 mod error;
+mod huge_pages;
 mod inside;
 mod inspect;
 mod interrupt;

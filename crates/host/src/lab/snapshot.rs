@@ -163,6 +163,7 @@ impl Lab {
             inside: None,
             covers: &Covers::default(),
             backends: links::backends(&self.state.plan, plan, self.host_of(index), &run),
+            huge_pages: None,
         };
         let origin = Some(saved.saved_as.clone());
         let begun = Begun {

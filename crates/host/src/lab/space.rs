@@ -26,8 +26,13 @@ pub(super) fn check(dirs: &Dirs, plan: &Plan, agent: &Path) -> Result<(), Error>
     check_room(&labs, plan)
 }
 
-/// Refuses to save or move a node whose storage stays where it is.
+/// Refuses to save or move a node whose storage or huge pages stay where they are.
 pub(super) fn check_unstored(node: &NodePlan) -> Result<(), Error> {
+    if node.dpdk.is_some() {
+        let reason =
+            "it can be neither saved nor moved: its huge pages are this machine's".to_owned();
+        return Err(refused(node, reason, "use a node without `dpdk`"));
+    }
     match node.storage.first() {
         None => Ok(()),
         Some(storage) => Err(refused(

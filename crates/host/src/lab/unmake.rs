@@ -6,6 +6,7 @@ use std::time::Duration;
 use latlab_netlink::{Handle, delete};
 
 use super::error::Error;
+use super::huge_pages;
 use crate::cgroup::{self, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{self, Journal, Undo};
@@ -37,14 +38,15 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<Vec<String>, Error> {
         }
     };
     // Groups first of what is listed after the processes, and tuning after them: only an empty partition can be removed.
+    // Huge pages come last: by then nothing of the lab has any, and the pools are as tuning left them.
     let is_group = |undo: &Undo| matches!(undo, Undo::Cgroup { .. });
     let first = journal.undo.iter().position(is_group);
     let (before, rest) = journal.undo.split_at(first.unwrap_or(journal.undo.len()));
     undo_all(&before.iter().collect::<Vec<_>>());
-    let (tuning, files): (Vec<&Undo>, Vec<&Undo>) = rest
+    let (machine, files): (Vec<&Undo>, Vec<&Undo>) = rest
         .iter()
         .filter(|undo| !is_group(undo))
-        .partition(|undo| matches!(undo, Undo::Tuning { .. }));
+        .partition(|undo| matches!(undo, Undo::Tuning { .. } | Undo::HugePages));
     // Without a process they are removed beside the files. The kernel takes as long for both.
     let members = groups.iter().filter_map(|group| group.end_members().err());
     let mut left: Vec<String> = members.map(|error| error.to_string()).collect();
@@ -56,7 +58,7 @@ pub(super) fn unmake(dirs: &Dirs, name: &str) -> Result<Vec<String>, Error> {
             left.extend(removed.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
     });
-    undo_all(&tuning);
+    undo_all(&machine);
     causes.extend(left);
     if causes.is_empty() {
         Journal::forget(dirs, name)?;
@@ -122,6 +124,7 @@ fn undo_one(
         // All of them together, beside the files.
         Undo::Cgroup { .. } => Ok(()),
         Undo::Tuning { owner } => revert(dirs, owner),
+        Undo::HugePages => huge_pages::give_back(dirs, &header.id).map_err(|e| text(&e)),
         // Cards are then as the host's boot left them.
         Undo::Lent { .. } | Undo::Divided { .. } if was_booted_since(header) => Ok(()),
         Undo::Lent { interface } => {

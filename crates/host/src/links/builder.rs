@@ -75,6 +75,11 @@ impl End<'_> {
         self.node.kind().is_guest()
     }
 
+    /// Rings in memory of its own take the place of an interface.
+    pub(super) fn has_rings(&self) -> bool {
+        self.is_vm() || self.node.is_past_kernel(&self.interface.name)
+    }
+
     pub(super) fn is_host(&self) -> bool {
         self.node.kind().is_host()
     }

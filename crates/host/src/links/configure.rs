@@ -5,18 +5,21 @@
 //! CPUs; their threads end afterwards, so they may stay in the last namespace.
 
 use std::collections::HashSet;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::HEADROOM_ALIAS;
-use latlab_model::plan::{InterfacePlan, NodePlan, Plan};
+use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, NodePlan, Plan};
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
 
 use super::error::Error;
 use super::impairment;
 use super::namespaces::link_namespaces;
 use super::network::Network;
+use crate::sys;
+use crate::sys::ethtool::{self, Offload};
 use crate::sys::netns::{self, on_every_cpu};
 
 /// How long interfaces may take to pass packets once everything is made: a millisecond, but the kernel's workers, which
@@ -30,12 +33,18 @@ fn nodes(plan: &Plan) -> Vec<&NodePlan> {
     ours.filter(|node| !node.interfaces.is_empty()).collect()
 }
 
+/// The interfaces that a node's kernel has; ports of DPDK may be past it.
+fn interfaces(node: &NodePlan) -> impl Iterator<Item = &InterfacePlan> {
+    let all = node.interfaces.iter();
+    all.filter(|interface| !node.is_past_kernel(&interface.name))
+}
+
 /// Gives every node's interfaces what the plan says and brings them up.
 pub(super) fn configure(network: &Network, plan: &Plan) -> Result<(), Error> {
     on_every_cpu(&nodes(plan), |node| {
         let mut handle = enter(network, node)?;
         let indexes = indexes(&mut handle, node)?;
-        for (interface, &index) in node.interfaces.iter().zip(&indexes) {
+        for (interface, &index) in interfaces(node).zip(&indexes) {
             configure_one(network, plan, &mut handle, node, interface, index)?;
         }
         Ok(())
@@ -56,7 +65,7 @@ fn refused(node: &NodePlan) -> impl Fn(latlab_netlink::Error) -> Error + use<'_>
 }
 
 fn indexes(handle: &mut Handle, node: &NodePlan) -> Result<Vec<u32>, Error> {
-    let names = node.interfaces.iter().map(|interface| &interface.name);
+    let names = interfaces(node).map(|interface| &interface.name);
     names
         .map(|name| handle.link_index(name))
         .collect::<Result<_, _>>()
@@ -77,6 +86,10 @@ fn configure_one(
     let impaired = handle.apply_all(&qdiscs);
     impaired.map_err(|error| impairment::refused(&link.name, impair, error))?;
 
+    if has_packet_port(plan, link) {
+        // Senders on one machine leave checksums and segments to the receiving kernel, and DPDK's driver does neither.
+        switch_off_checksums(link, &interface.name)?;
+    }
     let mut requests = vec![
         LinkChange::of_index(index)
             .alias(&network.alias)
@@ -104,6 +117,35 @@ fn configure_one(
     handle.apply_all(&requests).map_err(refused(node))
 }
 
+/// Has an interface send whole checksums. One that cannot be told so leaves them to its parent.
+fn switch_off_checksums(link: &LinkPlan, interface: &str) -> Result<(), Error> {
+    match ethtool::set_offload(interface, Offload::TxChecksum, false) {
+        Err(error) if error.kind() != io::ErrorKind::Unsupported => Err(Error::Sys {
+            link: link.name.clone(),
+            source: sys::Error::of("switch off checksums of", interface)(error),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether an end of a link is a port of DPDK over packet sockets. Cards of the host fill in checksums on their wire, and
+/// go back as they were.
+fn has_packet_port(plan: &Plan, link: &LinkPlan) -> bool {
+    if matches!(link.medium, Medium::Phys { .. } | Medium::Sriov { .. }) {
+        return false;
+    }
+    let mut ends = link.endpoints.iter();
+    ends.any(|end| {
+        let node = &plan.nodes[end.node];
+        let name = &node.interfaces[end.interface].name;
+        let dpdk = node
+            .dpdk
+            .as_ref()
+            .filter(|dpdk| dpdk.driver.has_interface());
+        dpdk.is_some_and(|dpdk| dpdk.ports.contains(name))
+    })
+}
+
 /// Waits until every node's interfaces pass packets and its addresses can be used.
 ///
 /// An interface that comes up before its other end is started by the kernel's work queue, and until
@@ -123,7 +165,7 @@ pub(super) fn wait_for_node(handle: &mut Handle, node: &NodePlan) -> Result<(), 
     let deadline = Instant::now() + READY_TIMEOUT;
     let place = || format!("node `{}`", node.name);
     wait(deadline, place, || {
-        for interface in &node.interfaces {
+        for interface in interfaces(node) {
             let link = handle.link(&interface.name).map_err(refused(node))?;
             if let Some(lack) = idle(link.as_ref()) {
                 return Ok(Some((interface.name.clone(), lack.to_owned())));
@@ -223,7 +265,7 @@ fn idle(link: Option<&Link>) -> Option<&'static str> {
 
 /// The first interface of a node that is not ready, and why.
 fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Error> {
-    for interface in &node.interfaces {
+    for interface in interfaces(node) {
         let link = handle.link(&interface.name).map_err(refused(node))?;
         if let Some(lack) = idle(link.as_ref()) {
             return Ok(Some((interface.name.clone(), lack.to_owned())));
@@ -231,7 +273,7 @@ fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Erro
     }
     let present = handle.addresses().map_err(refused(node))?;
     let receiving = handle.receiving_ipv6().map_err(refused(node))?;
-    for interface in &node.interfaces {
+    for interface in interfaces(node) {
         for net in &interface.addresses {
             let mut found = present.iter();
             let found = found.find(|found| found.address.address == net.addr());

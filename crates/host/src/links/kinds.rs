@@ -20,7 +20,8 @@ pub(super) mod sriov;
 mod veth;
 mod vxlan;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use latlab_model::plan::{InterfacePlan, Medium, NodePlan, Plan};
 
@@ -43,6 +44,22 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
             settings,
         } => sriov::make(link, interfaces, settings),
     }
+}
+
+/// Directories of the sockets that serve a node's ports past the kernel, by the name of the port; `lab` is the lab's
+/// volatile directory.
+pub(crate) fn port_sockets(plan: &Plan, node: usize, lab: &Path) -> BTreeMap<String, PathBuf> {
+    let node = &plan.nodes[node];
+    let mut all = BTreeMap::new();
+    for interface in &node.interfaces {
+        let link = &plan.links[interface.link];
+        let socket = overlay::vm_socket(lab, link, interface.endpoint, interface.endpoint);
+        let socket = socket.filter(|_| node.is_past_kernel(&interface.name));
+        if let Some(directory) = socket.as_deref().and_then(Path::parent) {
+            all.insert(interface.name.clone(), directory.to_owned());
+        }
+    }
+    all
 }
 
 /// The network sides of a VM that is up, in the order of its interfaces; `host` is the node on whose hosts it is. Its

@@ -37,11 +37,11 @@ pub mod wire;
 
 pub use error::Error;
 pub(crate) use follow::Follower;
-pub(crate) use kinds::backends;
 pub use kinds::phys::Lent;
 pub(crate) use kinds::phys::lent;
 pub use kinds::sriov::Divided;
 pub(crate) use kinds::sriov::divided;
+pub(crate) use kinds::{backends, port_sockets};
 pub(crate) use namespaces::tunnel_name;
 pub use namespaces::{alias, host_interfaces};
 pub use network::Network;

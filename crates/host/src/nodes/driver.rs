@@ -1,7 +1,9 @@
 //! A node as a lab sees it, the same for every kind.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use latlab_model::plan::{Names, NodePlace, NodePlan};
@@ -258,6 +260,8 @@ pub(crate) struct Node<'a> {
     pub cgroup: Option<NodeCgroup>,
     /// The directory of the supervisor of its connections, where its programs are under a filter for that.
     pub streams: Option<PathBuf>,
+    /// Directories of the sockets that serve ports of DPDK, by the name of the port.
+    pub sockets: BTreeMap<String, PathBuf>,
     /// Channels into the lab's guests.
     pub channels: &'a Channels,
 }
@@ -316,4 +320,6 @@ pub(crate) struct Start<'a> {
     pub covers: &'a Covers,
     /// The network sides of a guest's interfaces, in their order.
     pub backends: Vec<NicBackend>,
+    /// A file system of huge pages, attached nowhere yet, for a node with DPDK.
+    pub huge_pages: Option<Arc<OwnedFd>>,
 }

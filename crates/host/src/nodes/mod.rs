@@ -15,6 +15,7 @@
 //! below the lab's directory, and the journal lists these.
 
 pub mod container;
+pub(crate) mod dpdk;
 mod driver;
 mod drivers;
 mod error;

@@ -105,6 +105,8 @@ pub enum Offload {
     Gso,
     /// TCP segmentation offload: by the card.
     Tso,
+    /// Checksums of what is sent: by the card, or by the receiving kernel on this machine.
+    TxChecksum,
 }
 
 impl Offload {
@@ -114,6 +116,7 @@ impl Offload {
             Offload::Gro => (0x2b, 0x2c),
             Offload::Gso => (0x23, 0x24),
             Offload::Tso => (0x1e, 0x1f),
+            Offload::TxChecksum => (0x16, 0x17),
         }
     }
 }

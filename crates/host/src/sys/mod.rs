@@ -14,6 +14,7 @@ pub mod devices;
 pub mod ethtool;
 pub mod feature;
 pub mod file;
+pub mod huge_pages;
 pub mod inside;
 pub mod last_act;
 pub mod loop_device;

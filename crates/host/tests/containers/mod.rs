@@ -113,6 +113,7 @@ pub fn config(runtime: Runtime, scratch: &Path, lab_id: String, root: RootView) 
         hosts: String::new(),
         agent: namespaces::agent(),
         storage: Vec::new(),
+        huge_pages: None,
         binds: Vec::new(),
         env: BTreeMap::new(),
         security: Security::default(),

@@ -2,6 +2,7 @@
 //! `spec` reads these words, plans hold them, and `host` needs only them.
 
 mod container;
+mod dpdk;
 mod link;
 mod node;
 mod storage;
@@ -9,6 +10,7 @@ mod vm_hardware;
 mod vm_net;
 
 pub use container::{CAPABILITIES, CgroupNeed, Devices, Pids, Runtime, Seccomp, Security};
+pub use dpdk::DpdkDriver;
 pub(crate) use link::VXLAN_OVERHEAD;
 pub use link::{
     Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams, TunnelKeys,

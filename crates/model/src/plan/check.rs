@@ -28,6 +28,7 @@ pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     }
     check_vm_memory(lab, facts, errors);
     node::check_space(lab, facts, errors);
+    node::check_dpdk(lab, facts, errors);
     for link in &lab.links {
         let kind = &link.kind;
         let why = format!("link `{}` is of type {}", *link.name, kind.value);

@@ -4,6 +4,7 @@
 //! kind without a lab stands in [`NodeKind::properties`].
 
 mod container;
+mod dpdk;
 mod root;
 mod storage;
 mod vm;
@@ -16,6 +17,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use container::ContainerPlan;
+pub(super) use dpdk::check_dpdk;
+pub use dpdk::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE, HUGE_PAGES_AT};
 pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use storage::StoragePlan;
@@ -68,6 +71,9 @@ pub struct NodePlan {
     /// Directories whose files are held in a particular way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage: Vec<StoragePlan>,
+    /// Huge pages and ports of DPDK.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dpdk: Option<DpdkPlan>,
     /// Its kind, with the settings of that kind.
     pub body: NodeBody,
     /// Its interfaces, in the order of the links.
@@ -238,7 +244,17 @@ impl NodePlan {
         }
         facts.extend(self.body.facts());
         facts.extend(self.storage.iter().map(StoragePlan::facts));
+        facts.extend(self.dpdk.iter().map(DpdkPlan::facts));
         facts
+    }
+
+    /// Whether an interface is a port of DPDK that the node's kernel does not have.
+    pub fn is_past_kernel(&self, interface: &str) -> bool {
+        let dpdk = self
+            .dpdk
+            .as_ref()
+            .filter(|dpdk| !dpdk.driver.has_interface());
+        dpdk.is_some_and(|dpdk| dpdk.ports.iter().any(|port| port == interface))
     }
 
     /// The storage that holds a directory.

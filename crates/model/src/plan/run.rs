@@ -338,6 +338,11 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
                 "whose storage stays on the host",
                 "a node with `storage` can be neither saved nor moved",
             );
+        } else if !matches!(action.act, Act::Pause { .. }) && node.dpdk.is_some() {
+            refuse(
+                "whose huge pages are the host's",
+                "a node with `dpdk` can be neither saved nor moved",
+            );
         } else if !matches!(action.act, Act::Pause { .. }) && plan.has_streams(node) {
             refuse(
                 "whose TCP connections may be streams",

@@ -4,6 +4,7 @@
 pub(crate) mod action;
 mod counted;
 mod document_kind;
+mod dpdk;
 mod gathered;
 mod host;
 mod lab;
@@ -40,6 +41,7 @@ pub use crate::kinds::{
 };
 pub use action::{Act, Action};
 pub use document_kind::DocumentKind;
+pub use dpdk::Dpdk;
 pub(crate) use gathered::Gathered;
 pub use host::{AUTO_HOST, Host};
 pub use lab::Lab;

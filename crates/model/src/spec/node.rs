@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use super::dpdk::{self, Dpdk};
 use super::name::check_name;
 use super::reader::{FromYaml, Object, read_words, words};
 use super::storage::{self, Storage};
@@ -51,6 +52,12 @@ impl Node {
             false => &self.fields.storage,
         }
     }
+
+    /// DPDK in it, where its kind can have that.
+    pub fn dpdk(&self) -> Option<&Spanned<Dpdk>> {
+        let dpdk = self.fields.dpdk.as_ref();
+        dpdk.filter(|_| has_dpdk(self.kind))
+    }
 }
 
 /// Fields that a node, a kind or the defaults may set; all optional, merged before use.
@@ -77,6 +84,8 @@ pub struct NodeFields {
     pub binds: Vec<Spanned<Bind>>,
     /// `storage:` directories whose files are held in a particular way.
     pub storage: Vec<Storage>,
+    /// `dpdk:` for containers and native nodes: huge pages and ports of DPDK.
+    pub dpdk: Option<Spanned<Dpdk>>,
     /// `hide:` for containers and VMs: paths of the image that are covered.
     pub hide: Vec<Spanned<String>>,
     /// `exec:` commands run inside once it is ready, each must succeed.
@@ -116,6 +125,7 @@ const MIN_MEMORY: Bytes = Bytes(4 << 20);
 /// they are a mistake, below `defaults` or another kind they simply do not apply.
 const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
     ("storage", NodeKind::Native, |kind| !kind.is_host()),
+    ("dpdk", NodeKind::Container, has_dpdk),
     ("hide", NodeKind::Container, |kind| {
         kind.properties().has_image
     }),
@@ -132,6 +142,11 @@ const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
 
 /// Whether nodes of a kind understand a key.
 type IsFor = fn(NodeKind) -> bool;
+
+/// A VM has huge pages and cards of its own.
+fn has_dpdk(kind: NodeKind) -> bool {
+    !kind.is_guest() && !kind.is_host()
+}
 
 fn is_container(kind: NodeKind) -> bool {
     kind == NodeKind::Container
@@ -153,6 +168,7 @@ impl NodeFields {
             env: read_env(&mut o, errors),
             binds: read_binds(&mut o, errors),
             storage: storage::read(&mut o, errors),
+            dpdk: dpdk::read(&mut o, errors),
             hide: read_hide(&mut o, errors),
             exec: o.list("exec", errors),
             setup: o.get("setup", errors),
@@ -186,6 +202,7 @@ impl NodeFields {
     pub fn check_kind(&self, what: &str, kind: NodeKind, errors: &mut Diagnostics) {
         let places = [
             self.storage.first().map(|s| s.at.at),
+            self.dpdk.as_ref().map(|s| s.at),
             self.hide.first().map(|s| s.at),
             self.runtime.as_ref().map(|s| s.at),
             self.security.as_ref().map(|s| s.at),
@@ -241,6 +258,7 @@ impl NodeFields {
             } else {
                 self.storage
             },
+            dpdk: self.dpdk.or_else(|| below.dpdk.clone()),
             hide: list(self.hide, &below.hide),
             exec: list(self.exec, &below.exec),
             setup: self.setup.or_else(|| below.setup.clone()),

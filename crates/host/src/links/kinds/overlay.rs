@@ -114,7 +114,7 @@ impl Switch<'_> {
         };
         fs::create_dir_all(&directory).map_err(failed(&directory))?;
         let (vms, others): (Vec<End<'_>>, Vec<End<'_>>) =
-            ends.map(|end| link.end(end)).partition(End::is_vm);
+            ends.map(|end| link.end(end)).partition(End::has_rings);
         for end in &vms {
             let own = directory.join(port(end.number));
             fs::create_dir_all(&own).map_err(failed(&own))?;
@@ -163,11 +163,12 @@ impl Switch<'_> {
 }
 
 fn interface(end: &End<'_>, kind: InterfaceKind) -> Interface {
+    // A node's address is known before it speaks, and is bound to it. A program of DPDK may forward others' frames.
+    let is_bound = !end.node.is_past_kernel(&end.interface.name);
     Interface {
         network: NETWORK.into(),
         kind,
-        // A node's address is known before it speaks, and is bound to it.
-        macs: BTreeSet::from([end.interface.mac]),
+        macs: is_bound.then_some(end.interface.mac).into_iter().collect(),
         mtu: u16::try_from(end.interface.mtu).unwrap_or(u16::MAX),
         mode: None,
     }

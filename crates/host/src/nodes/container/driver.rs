@@ -16,6 +16,7 @@ use super::start;
 use crate::borrowed::{Borrowed, Tool};
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
+use crate::nodes::dpdk;
 use crate::nodes::driver::{
     Driver, Moved, Node, Prepared, SCRATCH_INSIDE, Saved, Start, Switch, Target,
 };
@@ -172,6 +173,9 @@ impl Prepared for PreparedContainer {
 
     fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
+        dpdk::make(node)?;
+        let mut binds = self.binds.clone();
+        binds.extend(dpdk::binds(node));
         let config = ContainerConfig {
             name: node.plan.name.clone(),
             lab_id: node.lab_id.to_owned(),
@@ -182,8 +186,9 @@ impl Prepared for PreparedContainer {
             dir: node.dir.clone(),
             hosts: node.hosts_file(),
             agent: node.agent.to_owned(),
-            binds: self.binds.clone(),
+            binds,
             storage: node.held(),
+            huge_pages: start.huge_pages.clone(),
             env: node.plan.env.clone(),
             security: self.plan.security.clone(),
         };

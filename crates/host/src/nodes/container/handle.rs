@@ -1,7 +1,9 @@
 //! Containers: to be started, started, and running.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use latlab_model::kinds::{Bind, Runtime, Security};
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,8 @@ pub struct ContainerConfig {
     pub binds: Vec<Bind>,
     /// Its storage.
     pub storage: Vec<Held>,
+    /// A file system of huge pages for DPDK, attached nowhere yet.
+    pub huge_pages: Option<Arc<OwnedFd>>,
     /// Environment of its commands, over the image's.
     pub env: BTreeMap<String, String>,
     /// Rights beyond the default.

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use latlab_model::kinds::Bind;
+use latlab_model::plan::HUGE_PAGES_AT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -272,19 +273,34 @@ impl RootMount {
     }
 }
 
-/// Mounts its storage beside its root, from where it is bound to its places inside.
+/// Mounts its storage and its huge pages beside its root, from where it is bound to its places inside.
 fn mount_storage(config: &ContainerConfig, all: &[Ready<'_>]) -> Result<Vec<Bind>, Error> {
     let mount = |(number, ready): (usize, &Ready<'_>)| {
         let at = config.dir.join(STORAGE).join(number.to_string());
         fs::create_dir_all(&at).map_err(Error::io("make", &at))?;
         ready.mount(&at)?;
-        Ok(Bind {
+        Ok::<_, Error>(Bind {
             source: at.display().to_string(),
             target: ready.at().to_owned(),
             read_only: false,
         })
     };
-    all.iter().enumerate().map(mount).collect()
+    let mut binds: Vec<Bind> = all
+        .iter()
+        .enumerate()
+        .map(mount)
+        .collect::<Result<_, _>>()?;
+    if let Some(huge_pages) = &config.huge_pages {
+        let at = config.dir.join(STORAGE).join("pages");
+        fs::create_dir_all(&at).map_err(Error::io("make", &at))?;
+        mount::attach(huge_pages.as_fd(), &at)?;
+        binds.push(Bind {
+            source: at.display().to_string(),
+            target: HUGE_PAGES_AT.to_owned(),
+            read_only: false,
+        });
+    }
+    Ok(binds)
 }
 
 fn make_layer(layer: &Path) -> Result<(), Error> {

@@ -16,7 +16,7 @@ impl Driver for Native {
         node: &NodePlan,
         _preparation: &mut Preparation<'_>,
     ) -> Result<Option<Box<dyn Prepared>>, Error> {
-        Ok(match node.storage.is_empty() {
+        Ok(match node.storage.is_empty() && node.dpdk.is_none() {
             true => None,
             false => Some(Box::new(PreparedStorage)),
         })

@@ -228,6 +228,11 @@ fn lost(fields: &NodeFields) -> Vec<(Mark, &'static str, &'static str)> {
         "storage",
         "`volumes:` are Docker's",
     );
+    add(
+        fields.dpdk.as_ref().map(|dpdk| dpdk.at),
+        "dpdk",
+        "bind a hugetlbfs of the host at `/dev/hugepages`",
+    );
     let runtime = fields
         .runtime
         .filter(|runtime| !matches!(runtime.value, Runtime::Docker | Runtime::Podman));

@@ -1,7 +1,9 @@
 //! A node's plan, with its place.
 
 use super::super::blueprint::{Blueprint, NodePlace, Share};
-use super::super::node::{GuestTopology, NodeBody, NodePlan, StoragePlan, VM_MEMORY, Wanted};
+use super::super::node::{
+    DpdkPlan, GuestTopology, NodeBody, NodePlan, StoragePlan, VM_MEMORY, Wanted,
+};
 use super::asks::Profiles;
 use super::topology::Topology;
 use crate::diagnostic::Spanned;
@@ -111,6 +113,7 @@ fn plan(lab: &Lab, node: &Node, place: Option<&NodePlace>) -> NodePlan {
         run: text(&fields.run),
         teardown: text(&fields.teardown),
         storage: StoragePlan::all(node),
+        dpdk: DpdkPlan::of(lab, node),
         body: NodeBody::Native,
         interfaces: Vec::new(),
     }
