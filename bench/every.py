@@ -71,6 +71,7 @@ PARTS = [
     Part("guests", "overlay-guests --rounds 3 --seconds 1 --only bridge,adaptive,vxlan,link-adaptive", 2.0, 3.5),
     Part("labs", "overlay-labs --turns --rounds 5", 0.8, 2.0),
     Part("streams", "streams --rounds 5", 1.0, 1.6),
+    Part("adaptation", "adaptation route carrier", 3.5, 3.5),
     Part("moves", "moves --rounds 5", 0.8, 1.5),
     Part("container-moves", "container-moves --rounds 5", 0.4, 0.6),
     Part("hosts", "hosts --rounds 5", 0.5, 1.0),

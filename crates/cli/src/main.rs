@@ -7,6 +7,7 @@
 #[macro_use]
 mod print;
 
+mod adapt;
 mod args;
 mod bmc;
 mod campaign;
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
         Verb::Overlay(a) => overlay::run(a),
         Verb::Streams(a) => streams::run(a),
         Verb::Traffic(a) => traffic::run(a),
+        Verb::Adapt(a) => adapt::run(a),
         Verb::Fabric(a) => fabric::run(a),
         Verb::Host(a) => bmc::run(a),
         Verb::Forward(a) => forward::run(a),

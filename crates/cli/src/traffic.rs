@@ -128,7 +128,7 @@ impl<'p> Counted<'p> {
 }
 
 /// A line of the daemon's `matrix`: network, source, destination, `frames`, their number, `bytes`, their number.
-fn parse(line: &str) -> Option<(Mac, Mac, [u64; 2])> {
+pub(crate) fn parse(line: &str) -> Option<(Mac, Mac, [u64; 2])> {
     let words: Vec<&str> = line.split(' ').collect();
     let [_, source, destination, "frames", frames, "bytes", bytes] = words[..] else {
         return None;

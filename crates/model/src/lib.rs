@@ -8,6 +8,7 @@
 //! is what lets any stage be tested from a saved document, and placement on a 128-core machine be
 //! tested on a laptop: the host's facts are an argument, never read.
 
+pub mod adapt;
 pub mod boot;
 pub mod containerlab;
 pub mod diagnostic;

@@ -37,10 +37,12 @@ mod checksum;
 mod clock;
 mod error;
 mod health;
+mod icmp;
 mod layer2;
 mod net;
 mod output;
 mod packets;
+mod ping;
 mod rr;
 mod setup;
 mod stop;
@@ -52,6 +54,7 @@ use args::Options;
 use error::{Error, Result};
 pub use layer2::{By, Layer2, WAYS};
 use output::Output;
+pub use ping::Ping;
 
 const USAGE: &str = "\
 usage: latlab-agent probe PROBE [--OPTION VALUE]...

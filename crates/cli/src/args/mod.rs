@@ -1,5 +1,6 @@
 //! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
+mod adapt;
 mod campaign;
 mod compare;
 mod exec;
@@ -26,6 +27,7 @@ use latlab_model::plan::PartNumber;
 use crate::doctor::DoctorArgs;
 use crate::format::Format;
 use crate::tune::args::Tune;
+pub use adapt::{Adapt, Change as AdaptChange};
 pub use campaign::{Campaign, Status as CampaignStatus, Submit as CampaignSubmit};
 pub use compare::Compare;
 pub use exec::{Exec, Shell};
@@ -139,6 +141,8 @@ pub enum Verb {
     Streams(Streams),
     /// Show which nodes of a lab exchange how much over its overlay, and in which topology.
     Traffic(Traffic),
+    /// Change ways and carriers between the hosts of an overlay as their traffic asks for, or tell what would help.
+    Adapt(Adapt),
     /// Join overlay daemons of many hosts by etcd: networks, links, and where each address is.
     #[command(subcommand)]
     Fabric(Fabric),

@@ -11,7 +11,6 @@ use latlab_wire::samples::{
 };
 
 use super::datagram::{Datagram, Framing};
-use super::icmp::Echo;
 use super::open_loop::{self, Pace};
 use super::stream::Stream;
 use super::{
@@ -20,6 +19,7 @@ use super::{
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::Watch;
+use crate::icmp::Echo;
 use crate::net::{self, IcmpSocket, MAX_DATAGRAM_BYTES};
 use crate::output::Output;
 use crate::setup::{Common, Poll, grow_touched, touched_records};

@@ -9,9 +9,9 @@ use latlab_wire::probe::{Transaction, TransactionKind, TransactionRepr};
 use latlab_wire::samples::{Record, flags};
 use rustix::io::Errno;
 
-use super::icmp::{self, Echo};
 use super::{Tally, Times, Transport};
 use crate::error::{Error, Result};
+use crate::icmp::{self, Echo};
 use crate::net::{self, Sent, Socket};
 use crate::setup::Poll;
 use crate::time;

@@ -12,7 +12,6 @@
 
 pub mod client;
 mod datagram;
-mod icmp;
 mod open_loop;
 pub mod server;
 mod stream;
