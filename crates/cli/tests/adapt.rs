@@ -313,6 +313,14 @@ fn bad_requests_of_adaptation_change_nothing() {
         let socket = |host: &str| world.socket(host);
         let one = bench.latlab(&["adapt", "--control", &socket("a")]);
         one.refused(2, "1 daemons are named", "name 2 to 16");
+        let twice = bench.latlab(&[
+            "adapt",
+            "--control",
+            &socket("a"),
+            "--control",
+            &socket("a"),
+        ]);
+        twice.refused(2, "a and a are the same daemon", "name each daemon once");
         let strangers = bench.latlab(&[
             "adapt",
             "--control",

@@ -261,3 +261,74 @@ fn added<'w>(
     new.iter()
         .filter(|(name, link)| old.get(*name) != Some(link))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latlab_model::overlay::language::parse_file;
+
+    fn wanted(lines: &str) -> Wanted {
+        let networks = "add network lan vni 7\n";
+        let links = "add link ab vxlan 10.0.0.2\nadd link ac vxlan 10.0.0.3\n";
+        let overlay = parse_file(&format!("{networks}{links}{lines}")).unwrap();
+        Wanted {
+            links: overlay.links,
+            routes: overlay.routes,
+        }
+    }
+
+    const BY_C: &str = "add route lan any 02:00:00:00:00:02 link ac";
+    const STRAIGHT: &str = "add route lan any 02:00:00:00:00:02 link ab";
+    const TRANSIT: &str = "add route lan any 02:00:00:00:00:02 link ab from link ac";
+
+    fn said(phases: &[Vec<String>; 4]) -> [Vec<&str>; 4] {
+        phases
+            .each_ref()
+            .map(|phase| phase.iter().map(String::as_str).collect())
+    }
+
+    #[test]
+    fn a_third_host_is_ready_before_frames_come_and_until_the_last_has_left() {
+        let (none, transit) = (wanted(""), wanted(TRANSIT));
+        let there = phases(&none, &transit, &BTreeSet::new());
+        assert_eq!(said(&there), [vec![TRANSIT], vec![], vec![], vec![]]);
+        let back = phases(&transit, &none, &BTreeSet::new());
+        let delete = TRANSIT.replace("add", "delete");
+        assert_eq!(said(&back), [vec![], vec![], vec![delete.as_str()], vec![]]);
+    }
+
+    #[test]
+    fn frames_are_steered_back_before_learning_decides_again() {
+        let (straight, by_c) = (wanted(""), wanted(BY_C));
+        let there = phases(&straight, &by_c, &BTreeSet::new());
+        assert_eq!(said(&there), [vec![], vec![BY_C], vec![], vec![]]);
+        let steered = wanted(STRAIGHT).routes;
+        let back = phases(&by_c, &straight, &steered);
+        let [old, new] = [BY_C, STRAIGHT].map(|line| line.replace("add", "delete"));
+        let expected = [
+            vec![],
+            vec![old.as_str(), STRAIGHT],
+            vec![],
+            vec![new.as_str()],
+        ];
+        assert_eq!(said(&back), expected);
+    }
+
+    #[test]
+    fn links_are_replaced_in_one_batch() {
+        let (tunnels, mut direct) = (wanted(""), wanted(""));
+        let kind = LinkKind::Direct {
+            device: "eth0".into(),
+            netns: None,
+            network: "lan".into(),
+        };
+        direct.links = BTreeMap::from([(DIRECT_LINK.to_owned(), Link::new(kind))]);
+        let changed = phases(&tunnels, &direct, &BTreeSet::new());
+        let batch = [
+            "delete link ab",
+            "delete link ac",
+            "add link adapt-direct direct eth0 network lan",
+        ];
+        assert_eq!(said(&changed), [vec![], batch.to_vec(), vec![], vec![]]);
+    }
+}

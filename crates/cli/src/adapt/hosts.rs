@@ -13,6 +13,7 @@ use latlab_model::spec::Mac;
 use latlab_netlink::Handle;
 use latlab_overlay::control::Client;
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::Pid;
 
 use crate::failure::Failure;
 use crate::overlay::connect;
@@ -27,9 +28,13 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// The host has the socket's name without its ending.
+    /// The host has the socket's name without its ending, or in a lab that of its directory.
     pub(super) fn of(path: &Path) -> Socket {
-        let name = path.file_stem().unwrap_or(path.as_os_str());
+        let named = match path.file_name() {
+            Some(name) if name == "control" => path.parent().and_then(Path::file_name),
+            _ => path.file_stem(),
+        };
+        let name = named.unwrap_or(path.as_os_str());
         Socket {
             path: path.to_owned(),
             host: name.to_string_lossy().into_owned(),
@@ -45,6 +50,7 @@ pub(super) struct Node {
 
 pub(super) struct Host {
     pub name: String,
+    process: Pid,
     pub client: Client,
     /// As it was before the first change.
     pub configured: Overlay,
@@ -82,9 +88,14 @@ impl Hosts {
                 format!("name 2 to {MAX_HOSTS}, one of each host"),
             ));
         }
-        let mut hosts = Vec::new();
+        let mut hosts: Vec<Host> = Vec::new();
         for socket in sockets {
-            hosts.push(Host::meet(socket)?);
+            let host = Host::meet(socket)?;
+            if let Some(other) = hosts.iter().find(|other| other.process == host.process) {
+                let message = format!("{} and {} are the same daemon", other.name, host.name);
+                return Err(Failure::new(message, "name each daemon once"));
+            }
+            hosts.push(host);
         }
         let mut all = Hosts {
             nodes: nodes(&hosts)?,
@@ -224,8 +235,8 @@ impl Host {
     fn meet(socket: Socket) -> Result<Host, Failure> {
         let mut client = connect(&socket.path)?;
         let configured = shown(&mut client, &socket.host)?;
-        let process = socket_peercred(UnixStream::connect(&socket.path)?)?;
-        let namespace = format!("/proc/{}/ns/net", process.pid.as_raw_nonzero());
+        let process = socket_peercred(UnixStream::connect(&socket.path)?)?.pid;
+        let namespace = format!("/proc/{}/ns/net", process.as_raw_nonzero());
         let netns = NetNs::open(Path::new(&namespace))?;
         let mut handle = Handle::open_in(netns.as_fd())?;
         let names: BTreeMap<u32, String> = handle
@@ -241,6 +252,7 @@ impl Host {
         Ok(Host {
             addresses: addresses.collect(),
             name: socket.host,
+            process,
             client,
             configured,
             netns,

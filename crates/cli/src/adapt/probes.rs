@@ -34,7 +34,10 @@ impl Probes {
             stop: Arc::new(AtomicBool::new(false)),
             threads: Vec::new(),
         };
-        for (identifier, leg) in (1..).zip(hosts.legs()) {
+        // Another process may probe the same hosts.
+        let first = std::process::id() as u16;
+        for (number, leg) in (0..).zip(hosts.legs()) {
+            let identifier = first.wrapping_add(number);
             // The socket stays in the namespace that it was opened in.
             let ping = leg
                 .netns

@@ -15,9 +15,11 @@ Examples:
   latlab adapt --control a.sock --control b.sock --control c.sock --change all --for 10m
 
 Once a second the daemons tell how much their nodes exchange, and probes (ICMP) tell the round trips between \
-hosts. Two kinds of changes are known:
-  routes    two hosts with much traffic on a full or dead way use a third host
-  carriers  where a CPU limits much traffic, VXLAN or UDP between hosts on one Ethernet segment becomes direct frames
+hosts.
+
+Changes:
+  routes    two hosts whose wire is full or dead go by a third host
+  carriers  VXLAN or UDP on one Ethernet segment becomes direct frames, where a CPU is the limit
 
 A change is tried if it should cost at most 80 % of now in three windows of 5 s within a minute, the latest \
 among them. It is kept if the measured cost then is at most 95 % of before, else taken back, and the pause \

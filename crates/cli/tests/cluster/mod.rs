@@ -11,7 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::common::{Bench, namespaces, text, tool, until};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::common::{Bench, namespaces, text, tool, until, world};
 
 const CONTROLLER: &str = "10.77.0.1";
 
@@ -138,6 +140,16 @@ impl Cluster {
             .position(|node| node.name == name)
             .unwrap();
         let mut node = self.nodes.swap_remove(index);
+        // The kernel kills one process after another, and those left would tell what became of the others.
+        let namespace = |pid: u32, of: &str| fs::read_link(format!("/proc/{pid}/ns/{of}")).ok();
+        let own = namespace(node.process.id(), "pid_for_children").unwrap();
+        for pid in world::processes() {
+            if namespace(pid, "pid").as_ref() == Some(&own) {
+                let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+                // It may have ended by itself.
+                let _ = kill_process(pid, Signal::STOP);
+            }
+        }
         // `unshare --kill-child`: the first process of the node ends with this one, and the node with that.
         node.process.kill().unwrap();
         node.process.wait().unwrap();
