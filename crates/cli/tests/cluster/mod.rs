@@ -146,7 +146,7 @@ impl Cluster {
         for pid in world::processes() {
             if namespace(pid, "pid").as_ref() == Some(&own) {
                 let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-                // It may have ended by itself.
+                // A process may have ended by itself.
                 let _ = kill_process(pid, Signal::STOP);
             }
         }
