@@ -51,7 +51,7 @@ fn of_cgroups(only: Option<&BTreeSet<u32>>) -> Option<f64> {
 }
 
 /// Fields of each `cpuN` line with its N. The line of the sum has no number.
-fn by_cpu(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
+pub fn by_cpu(text: &str) -> impl Iterator<Item = (u32, Vec<f64>)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split_whitespace();
         let number = fields.next()?.strip_prefix("cpu")?.parse().ok()?;

@@ -38,3 +38,5 @@ mod stream;
 pub mod trial;
 pub mod watch;
 pub mod workload;
+
+pub use cpu_times::by_cpu;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use latlab_measure::by_cpu;
 use latlab_model::adapt::{Pair, Placement, Sample, Traffic};
 use latlab_model::spec::Mac;
 use latlab_model::traffic::Rate;
@@ -20,7 +21,7 @@ pub(super) struct Watch {
     begin: Instant,
     first: Counts,
     last: (Instant, Counts),
-    ticks: Vec<[u64; 2]>,
+    ticks: Vec<[f64; 2]>,
 }
 
 impl Watch {
@@ -109,25 +110,22 @@ fn counts(hosts: &mut Hosts) -> Result<Counts, Failure> {
     Ok(counts)
 }
 
-/// Ticks of each CPU, all and idle ones, of /proc/stat (kernel: filesystems/proc, 1.7).
-fn cpu_ticks() -> Vec<[u64; 2]> {
+/// Ticks of each CPU, all and idle ones, of /proc/stat (kernel: filesystems/proc, 1.7). Those of guests are in others.
+fn cpu_ticks() -> Vec<[f64; 2]> {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let cpus = stat.lines().filter(|line| {
-        line.strip_prefix("cpu")
-            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    });
-    cpus.map(|line| {
-        let fields = line.split_whitespace().skip(1).take(8);
-        let ticks: Vec<u64> = fields.filter_map(|field| field.parse().ok()).collect();
-        let idle = ticks.iter().skip(3).take(2).sum();
-        [ticks.iter().sum(), idle]
-    })
-    .collect()
+    let of_cpu = |(_, ticks): (u32, Vec<f64>)| match ticks[..] {
+        [user, nice, system, idle, iowait, irq, softirq, steal, ..] => {
+            let idle = idle + iowait;
+            Some([user + nice + system + irq + softirq + steal + idle, idle])
+        }
+        _ => None,
+    };
+    by_cpu(&stat).filter_map(of_cpu).collect()
 }
 
-fn busiest(before: &[[u64; 2]], after: &[[u64; 2]]) -> f64 {
+fn busiest(before: &[[f64; 2]], after: &[[f64; 2]]) -> f64 {
     let busy = before.iter().zip(after).map(|(before, after)| {
-        let [all, idle] = [0, 1].map(|at| after[at].saturating_sub(before[at]) as f64);
+        let [all, idle] = [after[0] - before[0], after[1] - before[1]];
         if all > 0.0 { 1.0 - idle / all } else { 0.0 }
     });
     busy.fold(0.0, f64::max)
@@ -139,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_busiest_cpu_is_told_by_its_idle_ticks() {
-        let before = [[100, 50], [100, 50]];
-        let after = [[200, 150], [200, 75]];
+        let before = [[100.0, 50.0]; 2];
+        let after = [[200.0, 150.0], [200.0, 75.0]];
         assert_eq!(busiest(&before, &after), 0.75);
         assert_eq!(busiest(&after, &after), 0.0);
         assert!(!cpu_ticks().is_empty());
