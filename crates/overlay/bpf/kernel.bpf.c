@@ -121,9 +121,8 @@ int from_daemon(struct __sk_buff *skb)
 	return tap->into_container ? bpf_redirect_peer(tap->device, 0) : bpf_redirect(tap->device, 0);
 }
 
-/* From the uplink of tunnels. Frames without an exact match go to the stack, and so to the daemon. */
-SEC("tc")
-int from_tunnel(struct __sk_buff *skb)
+/* A frame of a tunnel. Frames without an exact match go to the stack, and so to the daemon. */
+static __always_inline int unwrap(struct __sk_buff *skb)
 {
 	__u32 bytes = skb->len - OUTER_BYTES;
 	const struct tunnel *tunnel;
@@ -158,6 +157,22 @@ int from_tunnel(struct __sk_buff *skb)
 		return drop(route->ingress, REASON_MALFORMED);
 	count(route, bytes);
 	return done ? bpf_redirect(route->device, 0) : bpf_redirect_peer(route->device, 0);
+}
+
+/* From the uplink of tunnels. */
+SEC("tc")
+int from_tunnel(struct __sk_buff *skb)
+{
+	return unwrap(skb);
+}
+
+/* From an uplink of tunnels that is also a direct link's. */
+SEC("tc")
+int from_shared(struct __sk_buff *skb)
+{
+	int done = unwrap(skb);
+
+	return done == TC_ACT_UNSPEC ? forward(skb, AT_UPLINK) : done;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

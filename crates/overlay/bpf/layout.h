@@ -41,6 +41,7 @@ enum kind {
 	KIND_DIRECT = 2,    /* an uplink that carries unencapsulated frames */
 	KIND_TUNNEL = 3,    /* an uplink that carries VXLAN beside other traffic */
 	KIND_TAP = 4,       /* the daemon's tap of one of the first two */
+	KIND_SHARED = 5,    /* an uplink of both kinds, with the number and tap of the direct link */
 };
 
 struct port {

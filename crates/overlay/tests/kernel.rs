@@ -273,6 +273,54 @@ fn a_direct_link_and_the_host_share_the_wire() {
 }
 
 #[test]
+fn a_direct_link_and_tunnels_share_an_interface() {
+    run("kernel-shared", |world| {
+        let (mut one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.container("a", 1, LAN), two.container("b", 2, LAN));
+        let (c, d) = (one.container("c", 3, 8), two.container("d", 4, 8));
+        underlay::direct(&one, &a, &two, &b, LAN);
+        underlay::tunnel(&one, &c, &two, &d, 8);
+        let direct = || ping(world, &a.namespace, "10.7.0.2", 1472);
+        let tunnel = || ping(world, &c.namespace, "10.7.0.4", 1400);
+        direct();
+        tunnel();
+        bulk(world, &a.namespace, &b.namespace, "10.7.0.2");
+        bulk(world, &c.namespace, &d.namespace, "10.7.0.4");
+        // A later daemon finds both.
+        one.abandon();
+        one.path = on(&one.namespace, || KernelPath::open("test", ROUTES))
+            .unwrap()
+            .0;
+        direct();
+        tunnel();
+        let part = |kind| {
+            let ports = one.path.ports().unwrap();
+            let whole = ports.iter().find(|port| port.device == one.wire).unwrap();
+            assert_eq!(whole.kind, KernelPortKind::Shared);
+            KernelPort { kind, ..*whole }
+        };
+        let uplink = part(KernelPortKind::Tunnel);
+        on(&one.namespace, || one.path.detach(&uplink)).unwrap();
+        direct();
+        on(&one.namespace, || one.path.attach(&uplink)).unwrap();
+        direct();
+        let link = part(KernelPortKind::Direct);
+        on(&one.namespace, || one.path.detach(&link)).unwrap();
+        let ports = one.path.ports().unwrap();
+        assert!(ports.contains(&KernelPort::uplink(one.wire)), "{ports:?}");
+        let key = RouteKey {
+            origin: Origin::Device(one.wire),
+            source: b.mac,
+            destination: a.mac,
+        };
+        assert!(one.path.route(&key).unwrap().is_none());
+        // Routes into a tunnel are those of its link, whose number here is the direct link's.
+        underlay::tunnel(&one, &c, &two, &d, 8);
+        tunnel();
+    });
+}
+
+#[test]
 fn containers_of_one_host_speak_without_a_wire() {
     run("kernel-local", |world| {
         let (one, _two) = underlay::pair(world, 1500);
@@ -949,6 +997,52 @@ fn two_daemons_hand_their_containers_to_the_kernel_and_die() {
         // From before they died until after they came back.
         assert!(flood.finish() > 0);
         drop(second);
+    });
+}
+
+/// A network over bare frames and one over VXLAN, between the same interfaces.
+#[test]
+fn two_daemons_have_a_direct_link_and_a_tunnel_on_one_interface() {
+    run("kernel-carriers", |world| {
+        let (one, two) = underlay::pair(world, 1500);
+        let (a, b) = (one.plain_container("p1", 1), two.plain_container("p2", 2));
+        let (c, d) = (one.plain_container("p3", 3), two.plain_container("p4", 4));
+        let start = |host: &underlay::Host<'_>, other: u8, bare: &str| {
+            let name = format!("control{}", host.number);
+            let wrapped = config_of(host, other).replace(" local ", " networks lan local ");
+            let config = format!(
+                "{wrapped}add network bare vni 8
+                 add interface bare network bare veth {bare} mtu 1450
+                 add link wire direct wire network bare\n"
+            );
+            world.daemon_at(&host.namespace, &name, &config)
+        };
+        let (first, second) = (start(&one, 2, "p3"), start(&two, 1, "p4"));
+        let pairs = [(&a, &b, "10.7.0.2", "guest"), (&c, &d, "10.7.0.4", "bare")];
+        for (from, to, address, port) in pairs {
+            passes(&from.namespace, &to.namespace, address);
+            for daemon in [&first, &second] {
+                eventually("the kernel has all of it", || {
+                    let before = outside(daemon, port);
+                    passes(&from.namespace, &to.namespace, address);
+                    outside(daemon, port) == before
+                });
+            }
+        }
+        for (from, to, address, _) in pairs {
+            bulk(world, &from.namespace, &to.namespace, address);
+        }
+        // Either one goes and leaves the other.
+        let flood = Flow::start(&a.namespace, &b.namespace, "10.7.0.2");
+        first.tell("delete link wire");
+        passes(&a.namespace, &b.namespace, "10.7.0.2");
+        first.tell("add link wire direct wire network bare");
+        assert!(flood.finish() > 0);
+        passes(&c.namespace, &d.namespace, "10.7.0.4");
+        let flood = Flow::start(&c.namespace, &d.namespace, "10.7.0.4");
+        first.tell("delete link other");
+        passes(&c.namespace, &d.namespace, "10.7.0.4");
+        assert!(flood.finish() > 0);
     });
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use latlab_netlink::Handle;
 
 use super::source_address::source_address;
-use crate::endpoints::port_id::{MAX_PORTS, PortId};
+use crate::endpoints::PortId;
 use crate::forwarding::{Decider, Flow, FlowSink, Learned, Table};
 use crate::kernel::{
     Action, Counts, Error, KernelPath, KernelPort, KernelPortKind, Mac, Origin, Pair, Review,
@@ -36,9 +36,6 @@ const REVIEWS: u32 = 60;
 
 /// Bytes of VXLAN's headers, with the inner Ethernet header (RFC 7348).
 const VXLAN_BYTES: u32 = 50;
-
-/// Number for the counters of an uplink, as opposed to those of its links.
-const UPLINK: PortId = PortId(MAX_PORTS);
 
 /// How the kernel path reaches a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +139,9 @@ impl RouteOffload {
         let mut current = lock(&self.current);
         let resolved = resolve(&attachments);
         attach_uplinks(&self.path, &resolved);
+        if resolved.len() == attachments.len() {
+            detach_unused_uplinks(&self.path, &resolved);
+        }
         current.sink = Arc::new(RouteSink {
             path: Arc::clone(&self.path),
             resolved: RwLock::new(resolved),
@@ -184,17 +184,23 @@ impl RouteOffload {
 fn attach_uplinks(path: &KernelPath, resolved: &HashMap<PortId, Resolved>) {
     for attachment in resolved.values() {
         if let Resolved::Tunnel { device, .. } | Resolved::Uplink { device } = attachment {
-            let uplink = KernelPort {
-                id: UPLINK,
-                device: *device,
-                kind: KernelPortKind::Tunnel,
-                network: 0,
-                tap: None,
-                mac: None,
-                floods: None,
-            };
             // Without it, datagrams still reach the daemon's socket.
-            let _ = path.attach(&uplink);
+            let _ = path.attach(&KernelPort::uplink(*device));
+        }
+    }
+}
+
+/// Direct links keep interfaces that no tunnel uses any more to themselves: their own program is faster.
+fn detach_unused_uplinks(path: &KernelPath, resolved: &HashMap<PortId, Resolved>) {
+    let is_used = |uplink: u32| {
+        resolved.values().any(|attachment| {
+            matches!(attachment, Resolved::Tunnel { device, .. } | Resolved::Uplink { device } if *device == uplink)
+        })
+    };
+    for port in path.ports().unwrap_or_default() {
+        if port.kind == KernelPortKind::Shared && !is_used(port.device) {
+            // A failure costs speed alone, and the next change tries again.
+            let _ = path.detach(&KernelPort::uplink(port.device));
         }
     }
 }

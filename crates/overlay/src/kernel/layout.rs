@@ -2,12 +2,13 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use crate::endpoints::port_id::MAX_PORTS;
 use crate::endpoints::{DropReason, PortId};
 
 pub type Mac = [u8; 6];
 
 /// Changes with every layout and every way of attaching programs, so that programs never meet maps of another version.
-pub(super) const VERSION: u32 = 8;
+pub(super) const VERSION: u32 = 9;
 pub(super) const NAME_BYTES: usize = 48;
 
 pub(super) const STATE_BYTES: usize = 64;
@@ -80,6 +81,8 @@ pub enum KernelPortKind {
     Direct,
     /// An uplink that carries VXLAN beside other traffic.
     Tunnel,
+    /// An uplink of both kinds, with the number and tap of the direct link. A path makes it of its two parts.
+    Shared,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +109,55 @@ pub struct KernelPort {
 
 const KIND_TAP: u8 = 4;
 
+/// Number of an uplink of tunnels, as opposed to those of its links.
+const UPLINK: PortId = PortId(MAX_PORTS);
+
 impl KernelPort {
+    /// The uplink of all tunnels through an interface.
+    pub fn uplink(device: u32) -> KernelPort {
+        KernelPort {
+            id: UPLINK,
+            device,
+            kind: KernelPortKind::Tunnel,
+            network: 0,
+            tap: None,
+            mac: None,
+            floods: None,
+        }
+    }
+
+    pub(super) fn has_tunnels(&self) -> bool {
+        matches!(self.kind, KernelPortKind::Tunnel | KernelPortKind::Shared)
+    }
+
+    /// The port of an interface that is another one already: an uplink may carry tunnels and a direct link.
+    pub(super) fn beside(self, other: &KernelPort) -> KernelPort {
+        use KernelPortKind::{Direct, Shared, Tunnel};
+        let direct = match (self.kind, other.kind) {
+            (Direct, Tunnel | Shared) => self,
+            (Tunnel, Direct | Shared) => *other,
+            _ => return self,
+        };
+        KernelPort {
+            kind: Shared,
+            ..direct
+        }
+    }
+
+    /// The port of an interface without one of its two parts; none if it has no other.
+    pub(super) fn without(self, part: KernelPortKind) -> Option<KernelPort> {
+        match (self.kind, part) {
+            (KernelPortKind::Shared, KernelPortKind::Direct) => {
+                Some(KernelPort::uplink(self.device))
+            }
+            (KernelPortKind::Shared, KernelPortKind::Tunnel) => Some(KernelPort {
+                kind: KernelPortKind::Direct,
+                ..self
+            }),
+            _ => None,
+        }
+    }
+
     /// The map entry of the interface, or of its tap.
     fn entry(&self, is_tap: bool) -> Vec<u8> {
         let kind = match self.kind {
@@ -114,6 +165,7 @@ impl KernelPort {
             KernelPortKind::Container => 1,
             KernelPortKind::Direct => 2,
             KernelPortKind::Tunnel => 3,
+            KernelPortKind::Shared => 5,
         };
         let floods = self.floods.unwrap_or(Rate {
             per_second: 0,
@@ -150,6 +202,7 @@ impl KernelPort {
             1 => KernelPortKind::Container,
             2 => KernelPortKind::Direct,
             3 => KernelPortKind::Tunnel,
+            5 => KernelPortKind::Shared,
             _ => return None,
         };
         let is_bound = fields.u8() != 0;

@@ -39,6 +39,7 @@ pub(super) struct Programs {
     pub from_direct: OwnedFd,
     pub from_daemon: OwnedFd,
     pub from_tunnel: OwnedFd,
+    pub from_shared: OwnedFd,
 }
 
 /// Identity of a kernel path: daemons of one network namespace have different names.
@@ -194,6 +195,7 @@ pub(super) fn load(
         from_direct: program(&object, "from_direct")?,
         from_daemon: program(&object, "from_daemon")?,
         from_tunnel: program(&object, "from_tunnel")?,
+        from_shared: program(&object, "from_shared")?,
     };
     if let Some(maps) = found {
         return Ok((maps, programs));

@@ -92,6 +92,7 @@ impl KernelPath {
             },
             KernelPortKind::Direct => (&self.programs.from_direct, Hook::Ingress),
             KernelPortKind::Tunnel => (&self.programs.from_tunnel, Hook::Ingress),
+            KernelPortKind::Shared => (&self.programs.from_shared, Hook::Ingress),
         };
         Ok((program.as_fd(), at(port.device)))
     }
@@ -107,10 +108,11 @@ impl KernelPath {
         if port.kind == KernelPortKind::Container {
             cable::check_is_container(port.device)?;
         }
-        let was_known = read(&self.maps.ports, &port.device.to_ne_bytes(), PORTS)?.is_some();
-        self.enter(port).inspect_err(|_| {
+        let known = self.port(port.device)?;
+        let whole = known.map_or(*port, |known| port.beside(&known));
+        self.enter(&whole).inspect_err(|_| {
             // A port that is not attached leaves no entry: the interface's number may become another's.
-            if !was_known {
+            if known.is_none() {
                 let _ = self.detach(port);
             }
         })?;
@@ -119,12 +121,7 @@ impl KernelPath {
 
     fn enter(&self, port: &KernelPort) -> Result<(), Error> {
         // The entry first: without it the program would let frames pass.
-        write(
-            &self.maps.ports,
-            &port.device.to_ne_bytes(),
-            &port.to_bytes(),
-            PORTS,
-        )?;
+        self.write_port(port)?;
         self.put(port)?;
         if let Some(tap) = port.tap {
             write(
@@ -146,13 +143,12 @@ impl KernelPath {
     fn give_headroom(&self) -> Result<(), Error> {
         let headroom = lock(&self.headroom);
         let ports = self.ports()?;
-        let of_kind = |kind| ports.iter().filter(move |port| port.kind == kind);
-        let containers: BTreeSet<u32> = match of_kind(KernelPortKind::Tunnel).next() {
-            Some(_) => of_kind(KernelPortKind::Container)
-                .map(|port| port.device)
-                .collect(),
-            None => BTreeSet::new(),
-        };
+        let has_tunnels = ports.iter().any(KernelPort::has_tunnels);
+        let containers: BTreeSet<u32> = ports
+            .iter()
+            .filter(|port| has_tunnels && port.kind == KernelPortKind::Container)
+            .map(|port| port.device)
+            .collect();
         // Headroom is an optimization.
         let _ = headroom.give(&containers);
         Ok(())
@@ -162,9 +158,10 @@ impl KernelPath {
     /// stays at containers and tunnels.
     pub fn leave(&self) {
         for port in self.ports().unwrap_or_default() {
-            if port.kind == KernelPortKind::Direct {
+            if matches!(port.kind, KernelPortKind::Direct | KernelPortKind::Shared) {
+                let kind = KernelPortKind::Direct;
                 // Without a daemon the program passes unknown frames, so a failure is harmless.
-                let _ = self.detach(&port);
+                let _ = self.detach(&KernelPort { kind, ..port });
             }
         }
         let headroom = lock(&self.headroom);
@@ -175,14 +172,22 @@ impl KernelPath {
     /// Detaches the path from an interface, and deletes all routes that begin or end there. What fails is told, and the
     /// rest is done.
     pub fn detach(&self, port: &KernelPort) -> Result<(), Error> {
-        let (program, hook) = self.program(port)?;
-        let detached = attach::detach(program, hook, self.handle);
+        let rest = self.port(port.device)?;
+        let rest = rest.and_then(|whole| whole.without(port.kind));
+        let detached = match &rest {
+            Some(rest) => self.put(rest),
+            None => {
+                let (program, hook) = self.program(port)?;
+                attach::detach(program, hook, self.handle)
+            }
+        };
         let tap_detached = port.tap.map_or(Ok(()), |tap| {
             let program = self.programs.from_daemon.as_fd();
             attach::detach(program, Hook::Ingress(tap), self.handle)
         });
         let forgotten = self.forget_port(port);
-        detached.and(tap_detached).and(forgotten)?;
+        let kept = rest.map_or(Ok(()), |rest| self.write_port(&rest));
+        detached.and(tap_detached).and(forgotten).and(kept)?;
         self.give_headroom()
     }
 
@@ -192,7 +197,7 @@ impl KernelPath {
         }
         // Links share an uplink of tunnels, and none has its number.
         let is_its = |route: &Route| match port.kind {
-            KernelPortKind::Tunnel => device_of(route) == port.device,
+            KernelPortKind::Tunnel => is_tunnelled(route, port.device),
             _ => route.ingress == port.id || route.egress == port.id,
         };
         self.review(|_, route, _| {
@@ -202,6 +207,16 @@ impl KernelPath {
                 Review::Keep
             }
         })
+    }
+
+    fn write_port(&self, port: &KernelPort) -> Result<(), Error> {
+        let key = port.device.to_ne_bytes();
+        write(&self.maps.ports, &key, &port.to_bytes(), PORTS)
+    }
+
+    fn port(&self, device: u32) -> Result<Option<KernelPort>, Error> {
+        let value = read(&self.maps.ports, &device.to_ne_bytes(), PORTS)?;
+        Ok(value.and_then(|bytes| KernelPort::parse(&bytes)))
     }
 
     pub fn ports(&self) -> Result<Vec<KernelPort>, Error> {
@@ -322,10 +337,6 @@ const ROUTE: &str = "use the routes";
 const CHANGE: &str = "say that routes have changed";
 const COUNTS: &str = "read the counters";
 
-fn device_of(route: &Route) -> u32 {
-    match route.action {
-        Action::Local { device, .. } | Action::Direct { device } | Action::Vxlan { device, .. } => {
-            device
-        }
-    }
+fn is_tunnelled(route: &Route, uplink: u32) -> bool {
+    matches!(route.action, Action::Vxlan { device, .. } if device == uplink)
 }
