@@ -344,6 +344,16 @@ fn bad_requests_of_adaptation_change_nothing() {
         until("it watches", || {
             fs::read_to_string(&told).unwrap().contains("hosts")
         });
+        let (a, b) = (socket("a"), socket("b"));
+        let both = ["adapt", "--control", &a, "--control", &b];
+        let second = bench.latlab(&[&both[..], &["--change", "routes"]].concat());
+        second.refused(
+            2,
+            "another connection adapts this daemon",
+            "end the other `latlab adapt`",
+        );
+        // Advice changes nothing.
+        bench.latlab(&[&both[..], &["--for", "5s"]].concat()).good();
         signal(world.daemons[1].id(), "KILL");
         let said = finished(adapting);
         assert!(said.code == 2 && said.err.contains("host b"), "{said:#?}");

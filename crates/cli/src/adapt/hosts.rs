@@ -115,6 +115,11 @@ impl Hosts {
         Ok(all)
     }
 
+    /// Keeps others from adapting the same daemons until the connections end.
+    pub(super) fn claim(&mut self) -> Result<(), Failure> {
+        self.ask_all("adapt").map(drop)
+    }
+
     pub(super) fn names(&self) -> Vec<String> {
         self.hosts.iter().map(|host| host.name.clone()).collect()
     }

@@ -48,6 +48,9 @@ pub fn run(args: &Adapt) -> Outcome {
     };
     let stop = stop_flag()?;
     let mut hosts = Hosts::meet(daemons)?;
+    if !args.change.is_empty() {
+        hosts.claim()?;
+    }
     let told = Told::begin(args.format, &hosts);
     let allows = |kind| args.change.contains(&kind) || args.change.contains(&Change::All);
     let mut allowed = Allowed {

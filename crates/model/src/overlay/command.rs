@@ -27,6 +27,8 @@ pub enum Command {
     Hold(Hold),
     Release(BTreeSet<Mac>),
     Move(Move),
+    /// This connection alone changes the configuration by what it measures, until it is closed.
+    Adapt,
     /// Begins commands that take effect at once.
     Begin,
     Commit,

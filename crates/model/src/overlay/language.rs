@@ -14,8 +14,8 @@ use super::words::{Words, split, unknown};
 pub const HELP: &str = include_str!("help.txt");
 
 const VERBS: &[&str] = &[
-    "add", "delete", "set", "hold", "release", "move", "list", "show", "counters", "matrix",
-    "help", "begin", "commit", "abort",
+    "add", "delete", "set", "hold", "release", "move", "adapt", "list", "show", "counters",
+    "matrix", "help", "begin", "commit", "abort",
 ];
 const THINGS: &[&str] = &["network", "interface", "link", "route"];
 
@@ -47,6 +47,7 @@ pub fn parse(line: &str, overlay: &Overlay) -> Result<Option<Command>, Mistake> 
                 "show" => Command::Show,
                 "matrix" => Command::Matrix,
                 "help" => Command::Help,
+                "adapt" => Command::Adapt,
                 "begin" => Command::Begin,
                 "commit" => Command::Commit,
                 "abort" => Command::Abort,

@@ -17,7 +17,7 @@ struct Draft {
 pub struct Session {
     daemon: Arc<Mutex<Daemon>>,
     draft: Option<Draft>,
-    /// The owner of its holds, once it has held anything.
+    /// The owner of its holds and of adaptation, once it has either.
     holder: Option<Holder>,
 }
 
@@ -86,6 +86,13 @@ impl Session {
             Some(command @ (Command::Hold(_) | Command::Release(_) | Command::Move(_))) => {
                 self.relocate(&command)
             }
+            Some(Command::Adapt) => {
+                let holder = self.holder();
+                let adapts = self.daemon().adapt(holder);
+                adapts
+                    .map(|()| String::new())
+                    .map_err(|error| failed(&error))
+            }
             Some(change) => self.change(&change),
         }
     }
@@ -102,13 +109,17 @@ impl Session {
         out
     }
 
+    fn holder(&mut self) -> Holder {
+        *self.holder.get_or_insert_with(Holder::unique)
+    }
+
     fn relocate(&mut self, command: &Command) -> Answer {
         if self.draft.is_some() {
             let hint = "`commit` or `abort` first; each of its own takes effect at once";
             let message = "holds and moves are no part of a change of the configuration";
             return Err((1, message.into(), hint.into()));
         }
-        let holder = *self.holder.get_or_insert_with(Holder::unique);
+        let holder = self.holder();
         let mut daemon = self.daemon();
         let done = match command {
             Command::Hold(hold) => daemon.hold(holder, hold),
@@ -180,10 +191,10 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// A holder that is gone does not keep frames waiting.
+    /// A connection that is gone does not keep frames waiting, nor another from adapting.
     fn drop(&mut self) {
         if let Some(holder) = self.holder {
-            self.daemon().end_holds_of(holder);
+            self.daemon().end_all_of(holder);
         }
     }
 }

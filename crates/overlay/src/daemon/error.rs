@@ -15,6 +15,8 @@ pub enum Error {
     /// Another client has changed the configuration since it was read.
     #[error("the configuration was changed meanwhile")]
     Changed,
+    #[error("another connection adapts this daemon")]
+    Adapting,
     #[error(transparent)]
     Kernel(#[from] crate::kernel::Error),
     /// The configuration is in force, but a part of it failed.
@@ -37,6 +39,9 @@ impl Error {
                 "restart the daemon: it makes everything anew from its configuration".into()
             }
             Error::Changed => "look at it with `show`, and begin again".into(),
+            Error::Adapting => {
+                "end the other `latlab adapt`: two would undo each other's work".into()
+            }
             Error::Dispatchers(_) => "name CPUs that exist with `set dispatch cpus`".into(),
             Error::Died(_) => "restart the daemon, and report this with its last messages".into(),
         }

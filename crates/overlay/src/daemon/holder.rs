@@ -1,8 +1,8 @@
-//! Owners of holds.
+//! Owners of what ends with a client's connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A client's connection that holds frames.
+/// A client's connection that holds frames, or adapts the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder(u64);
 

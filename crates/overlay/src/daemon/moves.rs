@@ -137,7 +137,7 @@ impl Daemon {
     }
 
     /// Ends the holds of a connection that is closed. The dispatchers send what waits.
-    pub fn end_holds_of(&mut self, holder: Holder) {
+    pub(super) fn end_holds_of(&mut self, holder: Holder) {
         let own = self.holders.iter().filter(|(of, _)| *of == holder);
         let mut is_any = false;
         for (_, hold) in own {

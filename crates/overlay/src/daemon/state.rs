@@ -30,6 +30,8 @@ pub struct Daemon {
     pub(super) holds: Holds,
     /// Which connection made which hold.
     pub(super) holders: Vec<(Holder, Arc<Hold>)>,
+    /// The connection that adapts this daemon.
+    pub(super) adapting: Option<Holder>,
     pub(super) opener: Opener,
     pub(super) next_input: u32,
     /// Started with the kernel path.
@@ -56,6 +58,7 @@ impl Daemon {
             learned: Arc::default(),
             holds: Holds::default(),
             holders: Vec::new(),
+            adapting: None,
             opener: Opener::new(name),
             next_input: 0,
             offload: None,
@@ -65,6 +68,23 @@ impl Daemon {
         daemon.dispatchers = daemon.start_dispatchers(&dispatch_only)?;
         daemon.install(overlay.clone(), 0)?;
         Ok(daemon)
+    }
+
+    /// Gives adaptation to a connection until [`Daemon::end_all_of`] it. Errors: another one has it.
+    pub fn adapt(&mut self, holder: Holder) -> Result<(), Error> {
+        match self.adapting {
+            Some(other) if other != holder => Err(Error::Adapting),
+            _ => {
+                self.adapting = Some(holder);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends what a closed connection had.
+    pub fn end_all_of(&mut self, holder: Holder) {
+        self.end_holds_of(holder);
+        self.adapting.take_if(|adapting| *adapting == holder);
     }
 
     /// Gives back the host's own interfaces before the daemon ends. Routes in the kernel stay in force until their
