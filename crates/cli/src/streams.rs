@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::Lab;
-use latlab_host::streams::Error;
+use latlab_host::streams::{Demoted, Error};
 
 use crate::args::{Streams, Switch};
 use crate::failure::{Failure, Outcome, explain, need_root};
@@ -14,13 +14,34 @@ pub fn run(args: &Streams) -> Outcome {
     need_root("streams", "it speaks with the supervisor of a lab")?;
     let lab = Lab::open(&Dirs::from_env(), &args.lab).map_err(explain)?;
     let client = lab.streams().map_err(explain)?;
-    if let Some(switch) = args.switch {
-        client.set(switch == Switch::On).map_err(failed)?;
+    if args.open && args.switch == Some(Switch::On) {
+        let hint = "connections become streams when they are made: `latlab streams LAB on` is for new ones";
+        return Err(Failure::new("`--open` goes with `off`", hint));
     }
+    let node = args.node.as_deref();
+    if let Some(switch) = args.switch {
+        client.set(switch == Switch::On, node).map_err(failed)?;
+    }
+    let demoted = match args.open {
+        true => Some(client.demote(node).map_err(failed)?),
+        false => None,
+    };
     let status = client.status().map_err(failed)?;
+    // The status tells whether all became plain: a caller may be about to move the node.
+    let code = match &demoted {
+        Some(demoted) if demoted.reset > 0 || !demoted.kept.is_empty() => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&status)?);
-        return Ok(ExitCode::SUCCESS);
+        let mut all = serde_json::to_value(&status)?;
+        if let Some(demoted) = demoted {
+            all["now"] = serde_json::to_value(demoted)?;
+        }
+        println!("{}", serde_json::to_string_pretty(&all)?);
+        return Ok(code);
+    }
+    if let Some(demoted) = &demoted {
+        print_demoted(demoted);
     }
     let switch = if status.on { "on" } else { "off" };
     println!("streams {switch}, by {} sockets", status.shadow);
@@ -29,11 +50,28 @@ pub fn run(args: &Streams) -> Outcome {
         row("streams", status.streams),
         row("open now", status.open as u64),
         row("relayed", status.relayed),
+        row("became plain", status.demoted),
     ];
     let plain = status.plain.iter();
     rows.extend(plain.map(|(reason, count)| row(&format!("plain: {reason}"), *count)));
     print!("{}", render(&["CONNECTIONS", "COUNT"], &rows));
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
+}
+
+fn print_demoted(demoted: &Demoted) {
+    println!(
+        "{} streams are plain connections now; {} bytes that were not read yet went along",
+        demoted.streams, demoted.bytes
+    );
+    for (reason, count) in &demoted.kept {
+        println!("{count} stay streams: {reason}");
+    }
+    if demoted.reset > 0 {
+        println!(
+            "{} were reset: their bytes could not be sent",
+            demoted.reset
+        );
+    }
 }
 
 fn failed(error: Error) -> Failure {

@@ -3,6 +3,7 @@
 //! Only the one descriptor of the call is exchanged. Another one of the same file would keep the connection without its
 //! bytes, so such a socket stays plain. Registrations in epoll sets belong to the file and are moved to the new one.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
@@ -154,25 +155,44 @@ fn processes_in(group: &Path) -> Option<Vec<u32>> {
     Some(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// A process of a cgroup and its descriptor of the socket with this inode.
-pub fn holder(group: &Path, inode: u64) -> Option<(u32, RawFd)> {
-    let socket = format!("socket:[{inode}]");
-    let processes = processes_in(group)?;
-    processes
-        .into_iter()
-        .take(MAX_PROCESSES)
-        .find_map(|process| {
-            let directory = PathBuf::from(format!("/proc/{process}/fd"));
-            let mut entries = fs::read_dir(&directory)
-                .ok()?
-                .flatten()
-                .take(MAX_DESCRIPTORS);
-            entries.find_map(|entry| {
-                let target = fs::read_link(entry.path()).ok()?;
-                let number = entry.file_name().to_str()?.parse().ok()?;
-                (target.as_os_str() == socket.as_str()).then_some((process, number))
-            })
-        })
+/// A descriptor of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub process: u32,
+    pub number: RawFd,
+}
+
+/// A descriptor of the socket with this inode, in any process of a cgroup.
+pub fn holder(group: &Path, inode: u64) -> Option<Place> {
+    let processes = processes_in(group)?.into_iter().take(MAX_PROCESSES);
+    processes.into_iter().find_map(|process| {
+        let mut sockets = sockets_of(process).take(MAX_DESCRIPTORS);
+        let (_, number) = sockets.find(|(other, _)| *other == inode)?;
+        Some(Place { process, number })
+    })
+}
+
+/// All descriptors of sockets among `inodes` in the processes of a cgroup.
+pub fn places(group: &Path, inodes: &HashSet<u64>) -> Vec<(u64, Place)> {
+    let mut places = Vec::new();
+    for process in processes_in(group).unwrap_or_default() {
+        let wanted = sockets_of(process).filter(|(inode, _)| inodes.contains(inode));
+        places.extend(wanted.map(|(inode, number)| (inode, Place { process, number })));
+    }
+    places
+}
+
+/// The sockets of a process, by their inodes, and its descriptors of them.
+fn sockets_of(process: u32) -> impl Iterator<Item = (u64, RawFd)> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let target = fs::read_link(entry.path()).ok()?;
+        let inode = target.to_str()?.strip_prefix("socket:[")?;
+        let inode = inode.strip_suffix(']')?.parse().ok()?;
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((inode, number))
+    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! accept  ─► supervisor/accept:  the anchor is accepted, its offer found, the shadow handed over ─► Claimed
 //!            supervisor/rescue:  accepted by a program without filter: its bytes are relayed  ─► Relayed
 //!            supervisor/sweep:   both shadows are closed: so is the anchor
+//! request ─► supervisor/demote:  programs get their anchors back, which carry what was not read yet
 //! ```
 //!
 //! A connection that cannot be decided safely stays plain: the call is carried out as if there were no filter. Should this process end,
@@ -20,6 +21,7 @@
 
 pub mod control;
 mod descriptors;
+mod drain;
 mod hosts;
 pub mod keeper;
 pub mod ledger;

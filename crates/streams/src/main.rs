@@ -12,7 +12,7 @@ use latlab_streams::{control, keeper, ledger};
 use latlab_wire::streams::Config;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, set_capabilities, set_no_new_privs, unshare_unsafe,
 };
@@ -46,12 +46,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let limit = Rlimit {
-        current: Some(MAX_DESCRIPTORS),
-        maximum: Some(MAX_DESCRIPTORS),
-    };
-    // A lower limit is enough for fewer.
-    setrlimit(Resource::Nofile, limit).ok();
+    allow_descriptors();
     let result = match &arguments.kept {
         Some(inherited) => supervise(&arguments, inherited),
         None => keep(&arguments),
@@ -61,6 +56,20 @@ fn main() -> ExitCode {
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::from(2)
+        }
+    }
+}
+
+/// Allows as many descriptors as the machine does.
+fn allow_descriptors() {
+    let limit = |most| Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
+    if setrlimit(Resource::Nofile, limit(MAX_DESCRIPTORS)).is_err() {
+        // Without CAP_SYS_RESOURCE, fewer streams have to do.
+        if let Some(most) = getrlimit(Resource::Nofile).maximum {
+            setrlimit(Resource::Nofile, limit(most)).ok();
         }
     }
 }

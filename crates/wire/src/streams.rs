@@ -74,9 +74,16 @@ pub enum Request {
         node: String,
     },
     Status,
-    /// Whether new connections may be streams.
+    /// Whether new connections may be streams: those of one node, or all.
     Set {
         on: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
+    },
+    /// Streams of one node, or all, become plain connections.
+    Demote {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<String>,
     },
 }
 
@@ -84,6 +91,7 @@ pub enum Request {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     Status(Status),
+    Demoted(Demoted),
     Done,
     Refused(String),
 }
@@ -101,8 +109,22 @@ pub struct Status {
     pub streams: u64,
     /// Streams whose server's end is relayed, because a program accepted the connection in another way.
     pub relayed: u64,
+    /// Streams that became plain connections.
+    pub demoted: u64,
     /// Connections that stayed plain, by reason.
     pub plain: Vec<(String, u64)>,
+}
+
+/// Numbers of streams that were to be plain connections, by their fate.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Demoted {
+    pub streams: u64,
+    /// Bytes that were not read yet, and were sent once more as a connection's.
+    pub bytes: u64,
+    /// Streams that were reset, because such bytes could not be sent.
+    pub reset: u64,
+    /// Streams that stay what they are, by reason.
+    pub kept: Vec<(String, u64)>,
 }
 
 /// `sa_family` values of Linux.

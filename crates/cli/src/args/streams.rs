@@ -13,7 +13,9 @@ pub enum Switch {
 #[command(after_help = "\
 Examples:
   latlab streams pair
-  latlab streams pair off      (connections that are open stay as they are)
+  latlab streams pair off             (connections that are open stay as they are)
+  latlab streams pair off --open      (open streams become plain connections, too)
+  latlab streams pair off --open --node web
 
 A link of type overlay with `streams: true` gives TCP connections between its processes and \
 containers a socket without a network.
@@ -29,13 +31,28 @@ Reasons for which a connection stays plain:
   slow               a non-blocking connection was not made within 2 ms
   interrupted        a signal came while the connection was being made
   limit              100,000 streams are open, or descriptors are used up
-  off, failed        streams are switched off; a system call failed")]
+  off, failed        streams are switched off; a system call failed
+
+With --open, processes stop for some milliseconds while each gets its TCP connection in the \
+place of the stream, which first carries what was not read yet. A stream stays one if:
+  not-stopped        a debugger has one of its processes
+  not-found          its descriptor is under way between two processes, or in an io_uring
+  urgent-data        an urgent byte was sent and not read
+  relayed            its server accepted it in a way that latlab did not see
+  not-exchanged      a process was killed meanwhile
+Where bytes cannot be sent within 5 s, the connection is reset: no end is short without an error.")]
 pub struct Streams {
     /// Name of the lab.
     pub lab: String,
     /// Have new connections be streams, or stay plain.
     #[arg(value_enum)]
     pub switch: Option<Switch>,
+    /// Connections of this node alone, with the nodes that it is connected to.
+    #[arg(long, value_name = "NODE", requires = "switch")]
+    pub node: Option<String>,
+    /// With `off`: streams that are open become plain connections.
+    #[arg(long, requires = "switch")]
+    pub open: bool,
     /// Print the counters as JSON.
     #[arg(long)]
     pub json: bool,

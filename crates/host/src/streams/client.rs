@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use latlab_wire::streams::{Answer, MESSAGE_BYTES, Request, Status};
+use latlab_wire::streams::{Answer, Demoted, MESSAGE_BYTES, Request, Status};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
@@ -16,8 +16,8 @@ use super::error::Error;
 
 /// The name of the control socket in the directory of a lab's streams.
 pub(super) const CONTROL: &str = "control";
-/// The supervisor answers at once, unless the machine is overloaded.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// The supervisor answers at once, unless it exchanges thousands of streams or the machine is overloaded.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub struct Client {
@@ -47,10 +47,20 @@ impl Client {
         }
     }
 
-    /// Has new connections be streams, or stay plain.
-    pub fn set(&self, on: bool) -> Result<(), Error> {
-        match self.ask(&Request::Set { on })? {
+    /// Has new connections be streams, or stay plain: those of a node, or all.
+    pub fn set(&self, on: bool, node: Option<&str>) -> Result<(), Error> {
+        let node = node.map(str::to_owned);
+        match self.ask(&Request::Set { on, node })? {
             Answer::Done => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Has open streams of a node, or all, be plain connections.
+    pub fn demote(&self, node: Option<&str>) -> Result<Demoted, Error> {
+        let node = node.map(str::to_owned);
+        match self.ask(&Request::Demote { node })? {
+            Answer::Demoted(demoted) => Ok(demoted),
             other => Err(unexpected(other)),
         }
     }

@@ -128,7 +128,7 @@ impl Supervisor {
     }
 
     /// Drops all that is held of a connection, of which a program has the anchor again.
-    fn forget_connection(&mut self, id: ConnectionId) {
+    pub(super) fn forget_connection(&mut self, id: ConnectionId) {
         let state = self
             .connections
             .remove(id)
@@ -149,7 +149,7 @@ impl Supervisor {
         let flags = socket::flags(file).unwrap_or(OFlags::empty());
         match () {
             () if !self.registry.is_listening(target.node, to) => return Err(Plain::NoListener),
-            () if !self.on => return Err(Plain::Off),
+            () if self.is_off(held.node()) || self.is_off(target.node) => return Err(Plain::Off),
             () if self.is_full() => return Err(Plain::Limit),
             () if options::resets_at_close(file.as_fd()) => return Err(Plain::ResetAtClose),
             () if options::defers_or_pins(file.as_fd()) => return Err(Plain::SpecialSending),
@@ -265,6 +265,14 @@ impl Supervisor {
         self.poller.remove(&connecting.anchor);
         self.sources.remove(&connecting.token);
         Some(connecting)
+    }
+
+    /// Has a connection that is being made stay plain.
+    pub(super) fn leave_to_kernel(&mut self, id: ConnectionId) {
+        if let Some(connecting) = self.end_connecting(id) {
+            self.stays_plain(Plain::Off);
+            go_on(&connecting);
+        }
     }
 
     fn exchange(&mut self, id: ConnectionId) {

@@ -49,6 +49,14 @@ pub(super) struct Held {
     pub _entry: Entry,
 }
 
+/// Why a task cannot be reached: it is gone, unless we lack descriptors or memory.
+fn reason(error: &std::io::Error) -> Errno {
+    match Errno::from_io_error(error) {
+        Some(lack @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => lack,
+        _ => Errno::SRCH,
+    }
+}
+
 impl Held {
     pub(super) fn node(&self) -> NodeId {
         self.session.node
@@ -56,13 +64,13 @@ impl Held {
 
     /// Its task, if that still waits.
     pub(super) fn task(&self) -> Result<Task, Errno> {
-        let task = Task::open(self.call.task).map_err(|_| Errno::SRCH)?;
+        let task = Task::open(self.call.task).map_err(|e| reason(&e))?;
         self.is_valid().then_some(task).ok_or(Errno::SRCH)
     }
 
     /// The memory of its task, if that still waits.
     pub(super) fn memory(&self) -> Result<Memory, Errno> {
-        let memory = Memory::open(self.call.task).map_err(|_| Errno::SRCH)?;
+        let memory = Memory::open(self.call.task).map_err(|e| reason(&e))?;
         self.is_valid().then_some(memory).ok_or(Errno::SRCH)
     }
 

@@ -7,6 +7,7 @@ mod accept;
 mod accepts;
 mod connect;
 mod connection;
+mod demote;
 mod held;
 mod names;
 mod poll;
@@ -14,6 +15,7 @@ mod requests;
 mod rescue;
 mod run;
 mod state;
+mod stopped;
 mod sweep;
 
 pub use state::{Error, Supervisor};

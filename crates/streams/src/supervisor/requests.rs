@@ -1,8 +1,9 @@
 //! Requests at the control socket.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 
-use latlab_wire::streams::{Answer, Request, Status};
+use latlab_wire::streams::{Answer, Config, Request, Status};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
@@ -44,24 +45,48 @@ impl Supervisor {
             return self.take_listener(token, node, descriptor);
         }
         let answer = match serde_json::from_slice(&bytes) {
-            Ok(Request::Session { node }) => {
-                let mut nodes = self.config.nodes.iter();
-                match nodes.position(|known| known.name == node) {
-                    Some(index) => {
-                        client.session = Some(index);
-                        Answer::Done
-                    }
-                    None => Answer::Refused(format!("there is no node `{node}`")),
+            Ok(Request::Session { node }) => match node_of(&self.config, &node) {
+                Ok(node) => {
+                    client.session = Some(node);
+                    Answer::Done
                 }
-            }
-            Ok(Request::Status) => Answer::Status(self.status()),
-            Ok(Request::Set { on }) => {
-                self.on = on;
-                Answer::Done
-            }
+                Err(refused) => refused,
+            },
+            Ok(request) => self.carry_out(&request),
             Err(error) => Answer::Refused(error.to_string()),
         };
         self.answer(token, &answer);
+    }
+
+    fn carry_out(&mut self, request: &Request) -> Answer {
+        let node = match request {
+            Request::Set { node, .. } | Request::Demote { node } => node.as_deref(),
+            Request::Session { .. } | Request::Status => None,
+        };
+        let node = match node.map(|node| node_of(&self.config, node)).transpose() {
+            Ok(node) => node,
+            Err(refused) => return refused,
+        };
+        match (request, node) {
+            (Request::Set { on, .. }, None) => {
+                (self.on, self.off) = (*on, HashSet::new());
+                Answer::Done
+            }
+            (Request::Set { on: true, .. }, Some(node)) => {
+                self.off.remove(&node);
+                Answer::Done
+            }
+            (Request::Set { on: false, .. }, Some(node)) => {
+                self.off.insert(node);
+                Answer::Done
+            }
+            (Request::Demote { .. }, node) => {
+                let demoted = self.demote(node);
+                self.demoted += demoted.streams;
+                Answer::Demoted(demoted)
+            }
+            (Request::Session { .. } | Request::Status, _) => Answer::Status(self.status()),
+        }
     }
 
     fn take_listener(&mut self, token: u64, node: NodeId, descriptor: Option<OwnedFd>) {
@@ -89,6 +114,7 @@ impl Supervisor {
             open: self.connections.len(),
             streams: self.streams,
             relayed: self.relayed,
+            demoted: self.demoted,
             plain: self
                 .plain
                 .iter()
@@ -96,4 +122,9 @@ impl Supervisor {
                 .collect(),
         }
     }
+}
+
+fn node_of(config: &Config, name: &str) -> Result<NodeId, Answer> {
+    let found = config.nodes.iter().position(|known| known.name == name);
+    found.ok_or_else(|| Answer::Refused(format!("there is no node `{name}` with streams")))
 }

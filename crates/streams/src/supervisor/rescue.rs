@@ -131,7 +131,7 @@ fn shadow_of(end: &End) -> Option<OwnedFd> {
         (socket::cookie(file.as_fd()) == Ok(end.cookie)).then_some(file)
     };
     file(end.task, end.number).or_else(|| {
-        let (process, number) = holder(end.session.group(end.task)?, end.inode)?;
-        file(process, number)
+        let place = holder(end.session.group(end.task)?, end.inode)?;
+        file(place.process, place.number)
     })
 }

@@ -12,6 +12,8 @@ use super::state::{Error, Source, Supervisor, failed};
 
 /// How often closed streams are looked for.
 const SWEEP_PERIOD: Duration = Duration::from_millis(500);
+/// Times that a search has to be awaited before the next one: with many connections the kernel's tables are long.
+const SHARE: u32 = 10;
 
 impl Supervisor {
     /// Answers calls until the process is ended.
@@ -25,11 +27,12 @@ impl Supervisor {
                 self.dispatch(token, flags);
             }
             self.expire();
-            if self.swept.elapsed() >= SWEEP_PERIOD {
-                self.swept = Instant::now();
+            if Instant::now() >= self.next_sweep {
+                let begin = Instant::now();
                 self.sweep();
                 self.check_offers();
                 self.forget_interrupted();
+                self.next_sweep = Instant::now() + SWEEP_PERIOD.max(begin.elapsed() * SHARE);
             }
         }
     }
@@ -70,7 +73,7 @@ impl Supervisor {
         }
     }
 
-    fn call(&mut self, held: Held) {
+    pub(super) fn call(&mut self, held: Held) {
         match held.call.number {
             libc::SYS_connect => self.connect(held),
             libc::SYS_accept => self.accept(held, 0),
@@ -98,8 +101,9 @@ impl Supervisor {
             .iter()
             .filter_map(|id| self.deadline_of(*id));
         let accepting = self.accepts.values().filter_map(Accepts::deadline);
-        let sweep = self.swept + SWEEP_PERIOD;
-        connecting.chain(accepting).fold(sweep, Instant::min)
+        connecting
+            .chain(accepting)
+            .fold(self.next_sweep, Instant::min)
     }
 
     fn deadline_of(&self, id: ConnectionId) -> Option<Instant> {

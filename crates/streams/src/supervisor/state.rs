@@ -10,6 +10,7 @@ use std::time::Instant;
 use latlab_wire::streams::Config;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use super::accepts::Accepts;
 use super::connection::{ConnectionId, Connections, State};
@@ -22,8 +23,13 @@ use crate::registry::{NodeId, Plain, Registry};
 use crate::shadow::Kind;
 use crate::sys::listener::Listener;
 
-/// Streams that are open at once; further connections are plain. Each takes two descriptors here.
+/// Streams that are open at once; further connections are plain.
 const MAX_CONNECTIONS: usize = 100_000;
+/// Descriptors of a stream here: two anchors, or before it is accepted one and both ends of the shadow.
+const DESCRIPTORS: usize = 3;
+/// Descriptors that are left for calls under way. Without them a call could be neither decided nor left to the kernel.
+const RESERVED: usize = 512;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -64,6 +70,8 @@ pub struct Supervisor {
     /// The namespaces of the nodes.
     pub(super) nodes: Vec<File>,
     pub(super) on: bool,
+    /// Nodes whose connections are plain although streams are on.
+    pub(super) off: HashSet<NodeId>,
     pub(super) registry: Registry,
     pub(super) connections: Connections,
     /// Those whose client's call is held.
@@ -74,11 +82,14 @@ pub struct Supervisor {
     /// Takes a copy of each listener, for when this process ends.
     pub(super) keeper: OwnedFd,
     pub(super) ledger: Rc<Ledger>,
+    /// Those that this process may have.
+    descriptors: usize,
     pub(super) sessions: usize,
     pub(super) streams: u64,
     pub(super) relayed: u64,
+    pub(super) demoted: u64,
     pub(super) plain: BTreeMap<Plain, u64>,
-    pub(super) swept: Instant,
+    pub(super) next_sweep: Instant,
 }
 
 impl Supervisor {
@@ -100,6 +111,7 @@ impl Supervisor {
             hosts: Hosts::new(&config).map_err(failed("listen in the hosts"))?,
             nodes: nodes.map_err(failed("open the nodes' namespaces"))?,
             on: true,
+            off: HashSet::new(),
             registry: Registry::new(&config),
             config,
             connections: Connections::default(),
@@ -108,11 +120,17 @@ impl Supervisor {
             control,
             keeper,
             ledger: Ledger::new(held),
+            descriptors: getrlimit(Resource::Nofile)
+                .current
+                .map_or(usize::MAX, |limit| {
+                    usize::try_from(limit).unwrap_or(usize::MAX)
+                }),
             sessions: 0,
             streams: 0,
             relayed: 0,
+            demoted: 0,
             plain: BTreeMap::new(),
-            swept: Instant::now(),
+            next_sweep: Instant::now(),
         };
         let token = supervisor.poller.token();
         supervisor
@@ -140,13 +158,19 @@ impl Supervisor {
         Ok(())
     }
 
+    pub(super) fn is_off(&self, node: NodeId) -> bool {
+        !self.on || self.off.contains(&node)
+    }
+
     /// Counts a connection that stays plain.
     pub(super) fn stays_plain(&mut self, reason: Plain) {
         *self.plain.entry(reason).or_default() += 1;
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.connections.len() >= MAX_CONNECTIONS
+        let streams = self.connections.len();
+        let taken = streams * DESCRIPTORS + self.sources.len() + self.nodes.len();
+        streams >= MAX_CONNECTIONS || taken + RESERVED >= self.descriptors
     }
 
     /// Puts a connection into a state after [`State::Offered`]; returns the token of the client's anchor.

@@ -34,7 +34,7 @@ impl Supervisor {
     }
 
     /// The inodes of the sockets in all namespaces that have shadows.
-    fn open_shadows(&self) -> io::Result<HashSet<u64>> {
+    pub(super) fn open_shadows(&self) -> io::Result<HashSet<u64>> {
         let mut open = HashSet::new();
         let mut hosts = BTreeSet::new();
         let mut kinds = [false; 2];

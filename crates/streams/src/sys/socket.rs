@@ -106,6 +106,11 @@ pub fn tcp_state(socket: BorrowedFd<'_>) -> Result<u8, Errno> {
     bytes.first().copied().ok_or(Errno::INVAL)
 }
 
+/// Whether a TCP socket's peer has sent its end: CLOSE_WAIT, LAST_ACK, CLOSING and TIME_WAIT of `net/tcp_states.h`.
+pub fn has_peers_end(socket: BorrowedFd<'_>) -> bool {
+    matches!(tcp_state(socket), Ok(8 | 9 | 11 | 6))
+}
+
 /// The pending error, which is taken from the socket.
 pub fn take_error(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     match int_option(socket, libc::SOL_SOCKET, libc::SO_ERROR)? {
@@ -169,6 +174,15 @@ pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<(), Errno> {
 /// Has a connected socket be as it was before.
 pub fn disconnect(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     connect(socket, &[0; NAME_BYTES])
+}
+
+/// Bytes that a TCP socket has sent and its peer did not acknowledge, and those yet to be sent (tcp(7), SIOCOUTQ).
+pub fn unacknowledged(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    checked(result)?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
 /// The next connection of a listening socket, without waiting.

@@ -1,0 +1,346 @@
+//! Streams become plain connections again: programs get their anchors back, which carry what was not read yet.
+//!
+//! All processes that have an end of them are stopped meanwhile, so no program sees a moment in between. A stream that
+//! cannot be exchanged at both ends stays one.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use latlab_wire::streams::Demoted;
+use rustix::fs::fcntl_setfl;
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_linger, socket_oobinline};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+
+use super::connection::{Connection, ConnectionId, End, Side, State};
+use super::held::Session;
+use super::state::Supervisor;
+use super::stopped::Stopped;
+use crate::descriptors::{Place, References, places, references};
+use crate::drain::{self, Tail};
+use crate::options;
+use crate::registry::NodeId;
+use crate::shadow::Kind;
+use crate::sys::task::Task;
+use crate::sys::{registrations, socket};
+
+/// How often descriptors are looked for again: a process that ran may have made another one.
+const ROUNDS: usize = 8;
+
+/// Why a stream stays one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// Its server's end is relayed, and no program has a shadow of it.
+    Relayed,
+    /// A process that has it cannot be stopped, as under a debugger.
+    NotStopped,
+    /// Its descriptor is not among those of the node's cgroup: on its way between two processes, or in an io_uring.
+    NotFound,
+    /// An urgent byte waits, whose place among the others cannot be kept.
+    UrgentData,
+    NotExchanged,
+}
+
+impl Kept {
+    fn word(self) -> &'static str {
+        match self {
+            Kept::Relayed => "relayed",
+            Kept::NotStopped => "not-stopped",
+            Kept::NotFound => "not-found",
+            Kept::UrgentData => "urgent-data",
+            Kept::NotExchanged => "not-exchanged",
+        }
+    }
+}
+
+/// An end of a stream while its processes are stopped.
+struct Half {
+    /// None: it was not accepted yet.
+    anchor: Option<OwnedFd>,
+    /// None: it is closed.
+    shadow: Option<OwnedFd>,
+    /// Where programs have it.
+    held: Vec<(Place, References)>,
+    session: Option<Rc<Session>>,
+}
+
+/// Descriptors of streams, by the inodes of their shadows.
+type Places = HashMap<u64, Vec<Place>>;
+
+impl Supervisor {
+    /// Has the streams of a node, or of all nodes, be plain connections from now on. Streams may begin meanwhile unless
+    /// they are switched off.
+    pub(super) fn demote(&mut self, node: Option<NodeId>) -> Demoted {
+        let is_concerned = |connection: &Connection| {
+            let client = connection.client.as_ref().map(|end| end.session.node);
+            node.is_none_or(|node| connection.key.server == node || client == Some(node))
+        };
+        let connecting: Vec<ConnectionId> = self.connecting.iter().copied().collect();
+        connecting
+            .into_iter()
+            .for_each(|id| self.leave_to_kernel(id));
+        let concerned = self.connections.iter().filter(|(_, c)| is_concerned(c));
+        let ids: Vec<ConnectionId> = concerned.map(|(id, _)| id).collect();
+        let mut stopped = Stopped::new(self.ledger.clone());
+        let (found, unstopped) = self.stop_holders(&ids, &mut stopped);
+        self.let_go_of_closed(&ids, &found);
+        // Without the tables no end counts as closed.
+        let open = self.open_shadows().ok();
+        let mut demoted = Demoted::default();
+        for id in ids {
+            let halves = self.halves(id, &found, open.as_ref(), &unstopped);
+            match halves.and_then(|halves| self.demote_one(id, &halves, &mut stopped)) {
+                Ok(Some(bytes)) => {
+                    demoted.streams += 1;
+                    demoted.bytes += bytes;
+                }
+                Ok(None) => demoted.reset += 1,
+                Err(reason) => match demoted
+                    .kept
+                    .iter_mut()
+                    .find(|(word, _)| word == reason.word())
+                {
+                    Some((_, count)) => *count += 1,
+                    None => demoted.kept.push((reason.word().into(), 1)),
+                },
+            }
+        }
+        let calls = std::mem::take(&mut stopped.calls);
+        drop(stopped);
+        calls.into_iter().for_each(|held| self.call(held));
+        demoted
+    }
+
+    /// Drops our own references to shadows that no process has, by which they would count as open.
+    fn let_go_of_closed(&mut self, ids: &[ConnectionId], found: &Places) {
+        for id in ids {
+            let Some(connection) = self.connections.get_mut(*id) else {
+                continue;
+            };
+            let client = connection.client.as_ref();
+            let is_held = client.is_some_and(|client| found.contains_key(&client.inode));
+            if let (State::Offered(offered), false) = (&mut connection.state, is_held) {
+                offered.client_shadow = None;
+            }
+        }
+    }
+
+    /// Stops all processes that have a shadow of these streams. Returns their descriptors, and the processes that were
+    /// not stopped.
+    fn stop_holders(&self, ids: &[ConnectionId], stopped: &mut Stopped) -> (Places, HashSet<u32>) {
+        let mut inodes = HashSet::new();
+        let mut groups: BTreeSet<PathBuf> = BTreeSet::new();
+        for connection in ids.iter().filter_map(|id| self.connections.get(*id)) {
+            for end in ends(connection) {
+                inodes.insert(end.inode);
+                groups.extend(end.session.group(end.task).map(PathBuf::from));
+            }
+        }
+        let mut unstopped = HashSet::new();
+        for _ in 0..ROUNDS {
+            let mut found = Places::new();
+            let mut is_new = false;
+            for (inode, place) in groups.iter().flat_map(|group| places(group, &inodes)) {
+                found.entry(inode).or_default().push(place);
+                if !stopped.has(place.process) && !unstopped.contains(&place.process) {
+                    is_new = true;
+                    if stopped.stop(place.process).is_err() {
+                        unstopped.insert(place.process);
+                    }
+                }
+            }
+            if !is_new {
+                return (found, unstopped);
+            }
+        }
+        (Places::new(), unstopped)
+    }
+
+    /// Both ends of a stream, the client's first.
+    fn halves(
+        &self,
+        id: ConnectionId,
+        found: &Places,
+        open: Option<&HashSet<u64>>,
+        unstopped: &HashSet<u32>,
+    ) -> Result<[Half; 2], Kept> {
+        let connection = self.connections.get(id).ok_or(Kept::NotFound)?;
+        let half = |side| {
+            let Some(end) = connection.end(side) else {
+                return not_accepted(connection);
+            };
+            let places = found.get(&end.inode).map_or(&[][..], Vec::as_slice);
+            if places
+                .iter()
+                .any(|place| unstopped.contains(&place.process))
+            {
+                return Err(Kept::NotStopped);
+            }
+            let is_open = open.is_none_or(|open| open.contains(&end.inode));
+            if places.is_empty() && is_open {
+                return Err(Kept::NotFound);
+            }
+            half_of(end, places).map_err(|_| Kept::NotFound)
+        };
+        let halves = [half(Side::Client)?, half(Side::Server)?];
+        match has_urgent_data(&halves) {
+            true => Err(Kept::UrgentData),
+            false => Ok(halves),
+        }
+    }
+
+    /// Exchanges both ends and sends on what they had not read. Returns the number of these bytes; `None` if they could
+    /// not be sent, and the connection was reset.
+    fn demote_one(
+        &mut self,
+        id: ConnectionId,
+        halves: &[Half; 2],
+        stopped: &mut Stopped,
+    ) -> Result<Option<u64>, Kept> {
+        let kind = self.connections.get(id).map_or(self.kind, |c| c.kind);
+        let mut done: Vec<(&Half, &Place, &References)> = Vec::new();
+        for half in halves {
+            for (place, found) in &half.held {
+                if half.exchange(stopped, place, found, true).is_err() {
+                    // A process that was killed meanwhile needs none.
+                    for (half, place, found) in done {
+                        half.exchange(stopped, place, found, false).ok();
+                    }
+                    return Err(Kept::NotExchanged);
+                }
+                done.push((half, place, found));
+            }
+        }
+        halves.iter().for_each(|half| half.carry_settings(kind));
+        let moved = move_bytes(halves, kind);
+        if moved.is_err() {
+            // Bytes are lost, so the programs have to see an error.
+            for anchor in halves.iter().filter_map(|half| half.anchor.as_ref()) {
+                socket::disconnect(anchor.as_fd()).ok();
+            }
+        }
+        if let Some(anchor) = self.client_anchor(id) {
+            self.poller.remove(anchor);
+        }
+        self.forget_connection(id);
+        Ok(moved.ok())
+    }
+}
+
+fn ends(connection: &Connection) -> impl Iterator<Item = &End> {
+    [Side::Client, Side::Server]
+        .into_iter()
+        .filter_map(|side| connection.end(side))
+}
+
+/// The server's end of an offer, which is ours.
+fn not_accepted(connection: &Connection) -> Result<Half, Kept> {
+    let State::Offered(offered) = &connection.state else {
+        return Err(Kept::Relayed);
+    };
+    let shadow = offered.server_shadow.try_clone();
+    Ok(Half {
+        anchor: None,
+        shadow: Some(shadow.map_err(|_| Kept::NotFound)?),
+        held: Vec::new(),
+        session: None,
+    })
+}
+
+fn half_of(end: &End, places: &[Place]) -> Result<Half, Errno> {
+    let io_failed = |_| Errno::SRCH;
+    let mut held = Vec::new();
+    let mut shadow = None;
+    for place in places {
+        let (process, number) = (place.process, place.number);
+        held.push((
+            *place,
+            references(process, None, number, end.inode).map_err(io_failed)?,
+        ));
+        shadow = Some(Task::open(process).map_err(io_failed)?.file(number)?);
+    }
+    Ok(Half {
+        anchor: Some(end.anchor.try_clone().map_err(io_failed)?),
+        shadow,
+        held,
+        session: Some(end.session.clone()),
+    })
+}
+
+/// Whether an urgent byte waits that a program has sent. Ours makes the close of the other end a reset.
+fn has_urgent_data(halves: &[Half; 2]) -> bool {
+    let [client, server] = halves.each_ref().map(|half| half.shadow.as_ref());
+    let is_pending = |own: Option<&OwnedFd>, other: Option<&OwnedFd>| {
+        let flags = RecvFlags::OOB | RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let Some(own) = own else { return false };
+        let is_inline = socket_oobinline(own).unwrap_or(false);
+        let is_ours = other.is_some_and(|other| options::resets_at_close(other.as_fd()));
+        match is_inline {
+            // Inline it is one of the bytes; a program that asks for that and looks for its mark is rare.
+            true => is_ours,
+            false => !is_ours && recv(own, &mut [0; 1], flags).is_ok_and(|(count, _)| count > 0),
+        }
+    };
+    is_pending(client, server) || is_pending(server, client)
+}
+
+impl Half {
+    /// Puts the anchor in the place of the shadow, or back, with the registrations in epoll sets.
+    fn exchange(
+        &self,
+        stopped: &mut Stopped,
+        place: &Place,
+        found: &References,
+        forth: bool,
+    ) -> Result<(), Errno> {
+        let (Some(anchor), Some(shadow), Some(session)) =
+            (&self.anchor, &self.shadow, &self.session)
+        else {
+            return Ok(());
+        };
+        let (old, new): (BorrowedFd<'_>, BorrowedFd<'_>) = match forth {
+            true => (shadow.as_fd(), anchor.as_fd()),
+            false => (anchor.as_fd(), shadow.as_fd()),
+        };
+        stopped.replace(*place, session, new, found.close_on_exec)?;
+        let task = Task::open(place.process).map_err(|_| Errno::SRCH)?;
+        registrations::move_all(&task, place.number, old, new, &found.registrations);
+        Ok(())
+    }
+
+    /// Carries over options and flags that programs have set of the shadow.
+    fn carry_settings(&self, kind: Kind) {
+        if let (Some(anchor), Some(shadow)) = (&self.anchor, &self.shadow) {
+            if let Ok(flags) = socket::flags(shadow) {
+                fcntl_setfl(anchor, flags).ok();
+            }
+            options::carry(shadow.as_fd(), anchor.as_fd(), kind);
+        }
+    }
+}
+
+/// Sends what each end has not read through the other one's anchor, and the end of its bytes.
+fn move_bytes(halves: &[Half; 2], kind: Kind) -> Result<u64, Errno> {
+    let [client, server] = halves;
+    let mut count = 0;
+    for (from, to) in [(client, server), (server, client)] {
+        let Some(anchor) = &from.anchor else { continue };
+        let (bytes, tail) = match &to.shadow {
+            Some(shadow) => drain::take(shadow, from.shadow.as_ref(), kind)?,
+            // No program would read them.
+            None => continue,
+        };
+        drain::put(anchor, &bytes)?;
+        count += bytes.len() as u64;
+        match tail {
+            Tail::Open => {}
+            Tail::Finished => drop(shutdown(anchor, Shutdown::Write)),
+            // Closed, with what it had not read: dropping the anchor tells that.
+            Tail::Reset => drop(set_socket_linger(anchor, Some(Duration::ZERO))),
+        }
+    }
+    Ok(count)
+}
