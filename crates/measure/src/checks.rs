@@ -2,6 +2,7 @@
 //! overloaded; its numbers are kept and shown as such.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Instant;
 
 use latlab_host::lab::Lab;
@@ -11,6 +12,7 @@ use latlab_wire::samples::{Counters, Report};
 
 use crate::affinity::allowed_cpus;
 use crate::cpu_times::CpuTimes;
+use crate::thermal;
 
 /// Runqueue wait of an endpoint as a share of its window, beside [`TURN_NS`] a message.
 const RUNQUEUE_LIMIT: f64 = 0.02;
@@ -55,7 +57,10 @@ pub fn of_tuning(lab: &Lab) -> Option<Check> {
 
 /// Whether a check is independent of a load on the same CPUs.
 pub fn hold_beside_noise(check: &Check) -> bool {
-    matches!(check.name.as_str(), "steal" | "drops" | "tuning")
+    matches!(
+        check.name.as_str(),
+        "steal" | "drops" | "tuning" | "thermal-throttling"
+    )
 }
 
 fn messages(counters: &Counters) -> u64 {
@@ -117,6 +122,7 @@ pub struct Watch {
     times: Option<CpuTimes>,
     lab_ns: Option<u64>,
     confined: Option<BTreeSet<u32>>,
+    throttled: Option<u64>,
 }
 
 impl Watch {
@@ -126,6 +132,7 @@ impl Watch {
             at: Instant::now(),
             times: CpuTimes::read(confined.as_ref()),
             lab_ns: lab.cpu_ns(),
+            throttled: thermal::throttled(Path::new(thermal::CPUS), confined.as_ref()),
             confined,
         }
     }
@@ -145,6 +152,13 @@ impl Watch {
         let steal = (after.steal_ns - before.steal_ns).max(0.0) / capacity;
         let question = format!("share of {of_them} CPUs taken by the hypervisor underneath");
         checks.push(check("steal", question, steal, STEAL_LIMIT, "1"));
+        let throttled = thermal::throttled(Path::new(thermal::CPUS), confined);
+        if let Some((before, after)) = self.throttled.zip(throttled) {
+            let count = after.saturating_sub(before) as f64;
+            let question =
+                format!("times that {of_them} CPUs were slowed because of their temperature");
+            checks.push(check("thermal-throttling", question, count, 0.0, "times"));
+        }
         if let Some(lab_after) = lab.cpu_ns() {
             // Before its first command a native node has no cgroup, and has used nothing.
             let lab_ns = lab_after.saturating_sub(self.lab_ns.unwrap_or(0)) as f64;

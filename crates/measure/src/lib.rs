@@ -35,6 +35,7 @@ pub mod ruler;
 pub mod run;
 pub mod steal;
 mod stream;
+mod thermal;
 pub mod trial;
 pub mod watch;
 pub mod workload;
