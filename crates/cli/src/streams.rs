@@ -63,6 +63,8 @@ fn print_demoted(demoted: &Demoted) {
         "{} streams are plain connections now; {} bytes that were not read yet went along",
         demoted.streams, demoted.bytes
     );
+    let stopped = demoted.stopped_ns as f64 / 1e6;
+    println!("their programs stood still for {stopped:.1} ms");
     for (reason, count) in &demoted.kept {
         println!("{count} stay streams: {reason}");
     }

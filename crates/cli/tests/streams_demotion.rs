@@ -56,7 +56,7 @@ fn demote_under_load(bench: &Bench, lab: &str, wanted: u64) -> u64 {
     start(bench, lab, "b", &[FLOWS, "serve", "0.0.0.0"]);
     let stop_at = stop.display().to_string();
     let output = start(bench, lab, "a", &[FLOWS, "call", ADDRESS, &stop_at, lab]);
-    let (mut streams, mut bytes) = (0, 0);
+    let (mut streams, mut bytes, mut longest) = (0, 0, 0);
     let end = Instant::now() + Duration::from_secs(150);
     while streams < wanted && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(150));
@@ -65,6 +65,7 @@ fn demote_under_load(bench: &Bench, lab: &str, wanted: u64) -> u64 {
         assert_eq!(now["reset"], 0, "{now}");
         streams += now["streams"].as_u64().unwrap();
         bytes += now["bytes"].as_u64().unwrap();
+        longest = longest.max(now["stopped_ns"].as_u64().unwrap());
         bench.latlab(&["streams", lab, "on"]).good();
         let text = fs::read_to_string(&output).unwrap();
         assert!(!text.contains("failed"), "{text}");
@@ -72,7 +73,10 @@ fn demote_under_load(bench: &Bench, lab: &str, wanted: u64) -> u64 {
     fs::write(&stop, "").unwrap();
     let text = await_line(&output, &["well", "failed"]);
     assert!(text.ends_with("well\n"), "{text}");
-    println!("{streams} streams became plain, with {bytes} bytes on their way: {text}");
+    println!(
+        "{streams} streams became plain, with {bytes} bytes on their way; stops of at most {:.1} ms: {text}",
+        longest as f64 / 1e6
+    );
     assert!(streams >= wanted, "{streams} of {wanted}: {text}");
     assert!(bytes > 0);
     streams

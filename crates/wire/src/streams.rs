@@ -125,6 +125,8 @@ pub struct Demoted {
     pub reset: u64,
     /// Streams that stay what they are, by reason.
     pub kept: Vec<(String, u64)>,
+    /// Time for which programs that have an end of them did not run.
+    pub stopped_ns: u64,
 }
 
 /// `sa_family` values of Linux.

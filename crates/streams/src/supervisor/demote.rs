@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latlab_wire::streams::Demoted;
 use rustix::fs::fcntl_setfl;
@@ -84,6 +84,7 @@ impl Supervisor {
             .for_each(|id| self.leave_to_kernel(id));
         let concerned = self.connections.iter().filter(|(_, c)| is_concerned(c));
         let ids: Vec<ConnectionId> = concerned.map(|(id, _)| id).collect();
+        let begin = Instant::now();
         let mut stopped = Stopped::new(self.ledger.clone());
         let (found, unstopped) = self.stop_holders(&ids, &mut stopped);
         self.let_go_of_closed(&ids, &found);
@@ -110,6 +111,7 @@ impl Supervisor {
         }
         let calls = std::mem::take(&mut stopped.calls);
         drop(stopped);
+        demoted.stopped_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         calls.into_iter().for_each(|held| self.call(held));
         demoted
     }
