@@ -84,7 +84,7 @@ fn seed() -> String {
 fn whatever_both_sides_do_no_stream_is_short_without_an_error() {
     const NAME: &str = "whatever_both_sides_do_no_stream_is_short_without_an_error";
     enter(NAME, |bench| {
-        let count = if whole() { "600" } else { "120" };
+        let count = if whole() { "300" } else { "120" };
         for streams in ["true", "tcp"] {
             let name = bench.deploy(&format!("chaos-{streams}"), &lab(streams));
             let seed = seed();
