@@ -284,6 +284,7 @@ fn network() -> NetworkConfig {
     NetworkConfig {
         interfaces: vec![channel::Interface {
             mac: [2, 0, 0, 0, 0, 1],
+            own_mac: None,
             name: "eth0".into(),
             mtu: Some(1500),
             addresses: vec![

@@ -61,7 +61,11 @@ fn begin(parameters: &Parameters) -> Result<(), StepError> {
     if parameters.template {
         return cards::release();
     }
-    image::enter(parameters)
+    image::enter(parameters)?;
+    match parameters.drivers {
+        true => cards::load_drivers(),
+        false => Ok(()),
+    }
 }
 
 fn prepare() -> Result<Parameters, String> {
@@ -87,6 +91,7 @@ fn fallback() -> Parameters {
         ports: 1,
         shares: Vec::new(),
         memory: Vec::new(),
+        drivers: false,
         probe: false,
         template: false,
     }

@@ -98,6 +98,8 @@ struct Place {
     items: Vec<Item>,
     unprivileged: bool,
     kept: CapabilitySet,
+    /// Bytes of memory that it may lock, where a device does that for it.
+    locked: Option<u64>,
     command: Vec<OsString>,
 }
 
@@ -108,6 +110,7 @@ impl Place {
             items: Vec::new(),
             unprivileged: false,
             kept: CapabilitySet::empty(),
+            locked: None,
             command: Vec::new(),
         };
         while let Some(word) = words.next() {
@@ -134,6 +137,12 @@ impl Place {
                     let bits = number.and_then(|number| 1_u64.checked_shl(number));
                     let bits = bits.ok_or_else(|| Error::Usage("--keep takes a number".into()))?;
                     place.kept |= CapabilitySet::from_bits_retain(bits);
+                    continue;
+                }
+                Some("--lock") => {
+                    let bytes = path()?.to_str().and_then(|text| text.parse().ok());
+                    let none = || Error::Usage("--lock takes a number of bytes".into());
+                    place.locked = Some(bytes.ok_or_else(none)?);
                     continue;
                 }
                 Some("--file") => Item::File(path()?, path()?),
@@ -309,6 +318,7 @@ impl Place {
     fn device(&self, path: &Path, mode: u32) -> Result<(), Error> {
         let found = step(fs::metadata(path), "look at", path)?;
         let target = self.at(path);
+        self.make_parent(&target)?;
         let made = mknodat(
             CWD,
             &target,
@@ -395,7 +405,7 @@ fn find(name: &Path) -> Result<PathBuf, Error> {
 }
 
 /// A server has many files open, and leaves no image of its guest's memory when it crashes.
-fn limits() -> Result<(), Error> {
+fn limits(locked: Option<u64>) -> Result<(), Error> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let limit = Rlimit {
         current: maximum,
@@ -406,11 +416,15 @@ fn limits() -> Result<(), Error> {
         "raise the limit of",
         "open files",
     )?;
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
+    let exactly = |bytes| Rlimit {
+        current: Some(bytes),
+        maximum: Some(bytes),
     };
-    step(setrlimit(Resource::Core, none), "limit", "core files")
+    if let Some(bytes) = locked {
+        let set = setrlimit(Resource::Memlock, exactly(bytes));
+        step(set, "set the limit of", "locked memory")?;
+    }
+    step(setrlimit(Resource::Core, exactly(0)), "limit", "core files")
 }
 
 /// Becomes the program. Returns only why it could not.
@@ -432,7 +446,7 @@ pub fn run(words: impl Iterator<Item = OsString>) -> Result<(), Error> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     place.build(&program)?;
     place.enter()?;
-    limits()?;
+    limits(place.locked)?;
     place.drop_privileges()?;
     let failed = Command::new(&program)
         .arg0(name)

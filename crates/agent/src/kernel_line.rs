@@ -39,6 +39,8 @@ pub struct Parameters {
     pub shares: Vec<Share>,
     /// `latlab.memory=BYTES:PATH`, any number of times: directories in a memory of their own.
     pub memory: Vec<(u64, String)>,
+    /// `latlab.drivers`: load the drivers of network cards of hardware.
+    pub drivers: bool,
     /// `latlab.probe`: say on the console that user space runs, and turn the machine off.
     pub probe: bool,
     /// `latlab.template`: mount nothing and wait for an identity on the channel.
@@ -55,6 +57,7 @@ impl Parameters {
             ports: 0,
             shares: Vec::new(),
             memory: Vec::new(),
+            drivers: false,
             probe: false,
             template: false,
         };
@@ -64,6 +67,7 @@ impl Parameters {
             };
             let bad = || format!("kernel parameter 'latlab.{word}' makes no sense to this agent");
             match word.split_once('=') {
+                None if word == "drivers" => found.drivers = true,
                 None if word == "probe" => found.probe = true,
                 None if word == "template" => found.template = true,
                 Some(("name", name)) => found.name = Some(name.to_owned()),
@@ -108,12 +112,13 @@ mod tests {
     fn the_hosts_parameters_are_read_among_the_kernels() {
         let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
                     latlab.share=s0:rw:/mnt/a:b latlab.root=disk latlab.share=s1:disk:/lib \
-                    latlab.share=s2:ext4:/data latlab.memory=4096:/tmp/x latlab.probe latlab.template";
+                    latlab.share=s2:ext4:/data latlab.memory=4096:/tmp/x latlab.probe latlab.template \
+                    latlab.drivers";
         let found = Parameters::parse(line).unwrap();
         assert_eq!(found.name.as_deref(), Some("third"));
         assert_eq!(found.transport, Transport::VirtioFs);
         assert_eq!(found.ports, 8);
-        assert!(found.probe && found.template && found.root_on_disk);
+        assert!(found.probe && found.template && found.root_on_disk && found.drivers);
         let share = |tag: &str, path: &str, access| Share {
             tag: tag.into(),
             path: path.into(),

@@ -12,8 +12,8 @@ const HOSTS: &str = "/etc/hosts";
 
 /// How long an interface may take to appear after its driver was loaded.
 const APPEAR: Duration = Duration::from_secs(5);
-/// How long a link may take to have carrier after it was set up.
-const CARRIER: Duration = Duration::from_secs(5);
+/// How long a link may take to have carrier after it was set up. A card of hardware agrees with its wire first.
+const CARRIER: Duration = Duration::from_secs(20);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -122,14 +122,18 @@ pub fn clear(macs: &[[u8; 6]]) -> Result<(), latlab_netlink::Error> {
 fn rename(handle: &mut Handle, config: &NetworkConfig) -> Result<Vec<u32>, Error> {
     let mut indices = Vec::new();
     for interface in &config.interfaces {
-        indices.push(find(handle, MacAddress(interface.mac))?.index);
+        let mac = interface.own_mac.unwrap_or(interface.mac);
+        indices.push(find(handle, MacAddress(mac))?.index);
     }
     let aside: Vec<_> = indices
         .iter()
-        .map(|index| {
-            LinkChange::rename(*index, &format!("latlab{index}"))
-                .up(false)
-                .request()
+        .zip(&config.interfaces)
+        .map(|(index, interface)| {
+            let aside = LinkChange::rename(*index, &format!("latlab{index}")).up(false);
+            match interface.own_mac {
+                Some(_) => aside.mac(MacAddress(interface.mac)).request(),
+                None => aside.request(),
+            }
         })
         .collect();
     let home: Vec<_> = indices

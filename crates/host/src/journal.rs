@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::dirs::Dirs;
-use crate::links::{Divided, Lent};
+use crate::links::{Divided, Lent, Port};
 
 /// Between two attempts at a lab that another process holds.
 const RETRY: Duration = Duration::from_millis(10);
@@ -91,6 +91,8 @@ pub enum Undo {
     Interface { name: String },
     /// Move an interface of the host back from the node that has it.
     Lent { interface: Lent },
+    /// Give a port of the host's cards back to its driver.
+    Port { port: Port },
     /// Remove the virtual functions of a card.
     Divided { card: Divided },
     /// Unmount everything below a directory of ours.

@@ -84,6 +84,10 @@ fn proofs_agree_with_the_ordinary_tools() {
                 .into(),
         ),
         (Facts::VHOST_NET, "test -c /dev/vhost-net".into()),
+        (
+            Facts::VFIO,
+            "test -n \"$(ls /sys/kernel/iommu_groups)\" && modprobe vfio_pci".into(),
+        ),
         (Facts::BPF_BTF, "test -r /sys/kernel/btf/vmlinux".into()),
         (
             Facts::HUGE_PAGES,

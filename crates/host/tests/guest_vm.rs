@@ -226,6 +226,7 @@ fn a_guests_network_is_set_up_by_hardware_address() {
     let channel = guest.channel();
     let interface = |name: &str, last, address: [&str; 2]| Interface {
         mac: [2, 0, 0, 0, 9, last],
+        own_mac: None,
         name: name.into(),
         mtu: Some(1400),
         addresses: vec![

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use latlab_host::nodes::session::{Command, Session, Signaller};
+use latlab_model::kinds::{DpdkDriver, Mac};
 use latlab_model::plan::{DpdkPlan, EAL_VARIABLE, Plan};
 use latlab_model::spec::Device;
 
@@ -54,7 +55,7 @@ impl Devices {
             let Some(((_, near), (far, _))) = sides else {
                 continue;
             };
-            devices.start_one(context, nodes[1], (near, far), pins)?;
+            devices.start_one(context, nodes, (near, far), pins)?;
         }
         for (node, script) in routes(context, &path) {
             devices.routes.push(Script::start(context, &node, &script)?);
@@ -65,19 +66,22 @@ impl Devices {
     fn start_one(
         &mut self,
         context: &Context<'_>,
-        node: &str,
+        nodes: &[&str],
         (near, far): (&str, &str),
         pins: Pins,
     ) -> Result<(), Error> {
-        let m = context.measurement;
+        let (m, node) = (context.measurement, nodes[1]);
         let script = match m.device {
             Device::Lab => return Ok(()),
             Device::Bridge => bridge(near, far),
             Device::Route => forwarding(m.ip == 6, ""),
             Device::Nat => forwarding(m.ip == 6, &masquerade(m.ip == 6, far)),
             Device::Testpmd => match dpdk(context, node) {
-                Some(dpdk) => testpmd_of_node(dpdk, (near, far), pins.receiver)
-                    .map_err(|reason| failed(node, reason))?,
+                Some(dpdk) => {
+                    let peers = peers(context.lab.plan(), dpdk, nodes);
+                    testpmd_of_node(dpdk, (near, far), peers, pins.receiver)
+                        .map_err(|reason| failed(node, reason))?
+                }
                 None => testpmd(near, far, pins.receiver),
             },
             Device::Xdp | Device::AfPacket | Device::AfXdp => {
@@ -165,10 +169,28 @@ fn dpdk<'a>(context: &'a Context<'_>, node: &str) -> Option<&'a DpdkPlan> {
     context.lab.plan().node(node)?.dpdk.as_ref()
 }
 
+/// The Ethernet addresses to which a device sends on either side, where its ports are functions of cards: those take
+/// only frames for themselves, and send only their own.
+fn peers(plan: &Plan, dpdk: &DpdkPlan, nodes: &[&str]) -> Option<(Mac, Mac)> {
+    if dpdk.driver != DpdkDriver::Vfio {
+        return None;
+    }
+    mac(plan, nodes[1], nodes[0]).zip(mac(plan, nodes[1], nodes[2]))
+}
+
+/// The Ethernet address of `neighbour` on its link to `node`.
+fn mac(plan: &Plan, node: &str, neighbour: &str) -> Option<Mac> {
+    let (_, name) = plan.joined(node, neighbour)?;
+    let mut interfaces = plan.node(neighbour)?.interfaces.iter();
+    let found = interfaces.find(|interface| interface.name == name);
+    found.map(|interface| interface.mac)
+}
+
 /// The same with the huge pages and ports of a node that has such, and on its cores, if it names any.
 fn testpmd_of_node(
     dpdk: &DpdkPlan,
     (near, far): (&str, &str),
+    peers: Option<(Mac, Mac)>,
     cpu: Option<u32>,
 ) -> Result<String, String> {
     let number = |interface: &str| {
@@ -180,9 +202,15 @@ fn testpmd_of_node(
         Some(_) => String::new(),
         None => format!("--lcores '(0,1)@{}'", cpu.unwrap_or(0)),
     };
+    let mode = match peers {
+        Some((before, behind)) => {
+            format!("mac --eth-peer={near},{before} --eth-peer={far},{behind}")
+        }
+        None => "io".to_owned(),
+    };
     Ok(format!(
         "exec stdbuf -oL dpdk-testpmd ${EAL_VARIABLE} {cores} \
-         -- --nb-cores=1 --forward-mode=io --portlist={near},{far} --total-num-mbufs=16384 2>&1"
+         -- --nb-cores=1 --forward-mode={mode} --portlist={near},{far} --total-num-mbufs=16384 2>&1"
     ))
 }
 
@@ -231,20 +259,40 @@ fn routes(context: &Context<'_>, path: &[&str]) -> Vec<(String, String)> {
                 }),
             );
         }
-        let set_up: Vec<String> = lines
-            .iter()
-            .map(|line| format!("ip route replace {line}"))
-            .collect();
-        let undo: Vec<String> = lines
-            .iter()
-            .map(|line| format!("ip route del {line}"))
-            .collect();
+        let of = |action: &str| -> Vec<String> {
+            let lines = lines.iter();
+            lines
+                .map(|line| format!("ip route {action} {line}"))
+                .collect()
+        };
+        let (mut set_up, mut undo) = (of("replace"), of("del"));
+        let device = if at == 0 { path[1] } else { path[last - 1] };
+        let to = if at == 0 { there } else { back };
+        if let Some(entry) = neighbour(context, node, device, to).filter(|_| is_end) {
+            set_up.push(format!("ip neighbour replace {entry} nud permanent"));
+            undo.push(format!("ip neighbour del {entry}"));
+        }
         all.push((
             node.to_string(),
             script(&set_up.join("\n"), &undo.join("; ")),
         ));
     }
     all
+}
+
+/// The entry by which `node` sends what is for `to` to the Ethernet address of a device that forwards by addresses.
+fn neighbour(
+    context: &Context<'_>,
+    node: &str,
+    device: &str,
+    to: Option<IpAddr>,
+) -> Option<String> {
+    let dpdk = dpdk(context, device).filter(|dpdk| dpdk.driver == DpdkDriver::Vfio);
+    dpdk.filter(|_| context.measurement.device == Device::Testpmd)?;
+    let plan = context.lab.plan();
+    let (interface, _) = plan.joined(node, device)?;
+    let (to, mac) = (to?, mac(plan, node, device)?);
+    Some(format!("{to} lladdr {mac} dev {interface}"))
 }
 
 /// Route from `node` to `to`: via `next`, or on its link.

@@ -441,6 +441,7 @@ pub struct NetkitEnd {
 }
 
 // include/uapi/linux/if_link.h, which libc does not have.
+const IFLA_PERM_ADDRESS: u16 = 54;
 const IFLA_PARENT_DEV_NAME: u16 = 56;
 const IFLA_NETKIT_PRIMARY: u16 = 2;
 const IFLA_NETKIT_MODE: u16 = 5;
@@ -456,7 +457,7 @@ impl NetkitEnd {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Link {
     pub index: u32,
     pub name: String,
@@ -464,6 +465,8 @@ pub struct Link {
     pub kind: Option<String>,
     pub alias: Option<String>,
     pub mac: Option<MacAddress>,
+    /// The address that its hardware has by itself (Linux 5.6).
+    pub own_mac: Option<MacAddress>,
     /// The device on its bus, such as `0000:03:00.0` (Linux 5.14); `None` for virtual links.
     pub device: Option<String>,
     pub mtu_bytes: u32,
@@ -489,26 +492,17 @@ impl Link {
         let header = LinkHeader::parse(payload).ok()?;
         let mut link = Self {
             index: header.index,
-            name: String::new(),
-            kind: None,
-            alias: None,
-            mac: None,
-            device: None,
-            mtu_bytes: 0,
             up: header.flags.contains(LinkFlags::Up),
             carrier: header.flags.contains(LinkFlags::LowerUp),
             running: header.flags.contains(LinkFlags::Running),
-            netkit: None,
-            master: None,
-            parent: None,
-            parent_netns: None,
-            stats: LinkStats::default(),
+            ..Self::default()
         };
         for (kind, value) in attributes(payload.get(16..)?) {
             match kind {
                 libc::IFLA_IFNAME => link.name = string_of(value),
                 libc::IFLA_IFALIAS => link.alias = Some(string_of(value)),
                 libc::IFLA_ADDRESS => link.mac = value.try_into().ok().map(MacAddress),
+                IFLA_PERM_ADDRESS => link.own_mac = value.try_into().ok().map(MacAddress),
                 IFLA_PARENT_DEV_NAME => link.device = Some(string_of(value)),
                 libc::IFLA_MTU => link.mtu_bytes = u32_of(value)?,
                 libc::IFLA_MASTER => link.master = u32_of(value),

@@ -36,6 +36,21 @@ struct {
 const volatile struct tap_settings settings;
 struct tap_counters counters;
 
+/* A classifier may call the second helper since Linux 6.10 only. The first one is older, and needs the kernel's types. */
+#ifndef WITHOUT_TYPES
+static __always_inline __u32 current_task(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+
+	return task->pid;
+}
+#else
+static __always_inline __u32 current_task(void)
+{
+	return (__u32)bpf_get_current_pid_tgid();
+}
+#endif
+
 static __always_inline int header_at(struct __sk_buff *skb, __u32 offset, struct probe_header *header)
 {
 	if (bpf_skb_load_bytes(skb, offset, header, sizeof(*header)))
@@ -136,7 +151,7 @@ int tap(struct __sk_buff *skb)
 	record->cpu = cpu;
 	record->check = header.intended[0] ^ header.intended[1];
 	record->steal_ns = stolen_ns(settings.steal_from_runqueue, &head->steal_at);
-	record->task = (__u32)bpf_get_current_pid_tgid();
+	record->task = current_task();
 	record->bytes = skb->len;
 	/* Last: a record without a time was never completed. */
 	record->time_ns = now ?: bpf_ktime_get_ns();

@@ -223,6 +223,7 @@ mod tests {
         let config = NetworkConfig {
             interfaces: vec![Interface {
                 mac: [2, 0, 0, 0, 0, 1],
+                own_mac: Some([2, 0, 0, 0, 0, 9]),
                 name: "eth0".into(),
                 mtu: Some(9000),
                 addresses: vec![

@@ -31,6 +31,12 @@ impl<'b> Machine<'b> {
         Machine::with(bench, name, kernel, Some(path), 1, "")
     }
 
+    /// With one CPU, memory for a guest of its own, and a kernel that uses an IOMMU.
+    pub fn with_iommu(bench: &'b Bench, name: &str, kernel: &str, path: &str) -> Machine<'b> {
+        let shape = "cpus: 1, memory: 1536MiB, boot: intel_iommu=on iommu=pt";
+        Machine::shaped(bench, name, kernel, Some(path), shape, "")
+    }
+
     fn with(
         bench: &'b Bench,
         name: &str,
@@ -39,14 +45,26 @@ impl<'b> Machine<'b> {
         cpus: u32,
         more: &str,
     ) -> Machine<'b> {
+        let shape = format!("cpus: {cpus}, memory: 1GiB");
+        Machine::shaped(bench, name, kernel, path, &shape, more)
+    }
+
+    fn shaped(
+        bench: &'b Bench,
+        name: &str,
+        kernel: &str,
+        path: Option<&str>,
+        shape: &str,
+        more: &str,
+    ) -> Machine<'b> {
         // The guest has the host's root, but not the directories that tests are built in, nor latlab's own.
         let here = Path::new(env!("CARGO_BIN_EXE_latlab")).parent().unwrap();
         let cache = std::env::var("LATLAB_CACHE_DIR").unwrap_or("/var/cache/latlab".into());
         // Another QEMU in the path gives the guest memory of its own making.
         let start = path.map_or("clone", |_| "boot");
         let lab = format!(
-            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, start: {start}, cpus: {cpus}, \
-             memory: 1GiB, binds: [\"{}:/run/tools:ro\", \"{cache}:/run/cache:ro\"]}}\n{more}",
+            "name: NAME\ntopology:\n  nodes:\n    machine: {{kind: vm, kernel: {kernel}, start: {start}, {shape}, \
+             binds: [\"{}:/run/tools:ro\", \"{cache}:/run/cache:ro\"]}}\n{more}",
             here.display()
         );
         let file = bench.file(name, &lab);

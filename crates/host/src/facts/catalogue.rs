@@ -49,6 +49,8 @@ enum Supply {
     /// The same, of newer kernels: the first version, the option, and who has it.
     Newer(&'static str, &'static str, &'static str),
     Controller(&'static str),
+    /// An IOMMU, and the driver that gives devices away.
+    Iommu,
     Kvm,
     Masquerade,
     /// A command that always does it.
@@ -85,7 +87,7 @@ const fn entry(group: Group, name: &'static str, supply: Supply, costs: &'static
 pub const ENTRIES: &[Entry] = {
     use Group::{Containers, Hardware, Limits, Links, Machines, Tracing};
     use Supply::{
-        Command, Controller, Isolation, Kvm, Masquerade, Module, Newer, Nothing, Option as Config,
+        Command, Controller, Iommu, Isolation, Kvm, Masquerade, Module, Newer, Nothing, Option as Config,
         Realtime,
     };
     &[
@@ -108,6 +110,7 @@ pub const ENTRIES: &[Entry] = {
         entry(Links, Facts::MACVLAN, Module("macvlan", "CONFIG_MACVLAN"), "no links of type macvlan"),
         entry(Links, Facts::MACVTAP, Module("macvtap", "CONFIG_MACVTAP"), "no vm nodes on links of type macvlan"),
         entry(Links, Facts::VXLAN, Module("vxlan", "CONFIG_VXLAN"), "no links of type vxlan"),
+        entry(Links, Facts::VFIO, Iommu, "no links of type passthrough, no `vm: vfio` of links of type sriov, no DPDK on virtual functions"),
         entry(Links, Facts::TBF, Module("sch_tbf", "CONFIG_NET_SCH_TBF"), "`rate` of links is refused"),
         entry(Links, Facts::NETEM, Module("sch_netem", "CONFIG_NET_SCH_NETEM"), "`delay`, `jitter` and `loss` of links are refused"),
         entry(Tracing, Facts::BPF, Config("CONFIG_BPF_SYSCALL"), "no taps and no attribution of slow packets"),
@@ -132,6 +135,7 @@ pub(super) struct Circumstances {
     pub family: String,
     pub virtual_machine: bool,
     pub kvm_device: bool,
+    pub iommu: bool,
     pub nft: bool,
     pub processors: u32,
     pub cgroup: String,
@@ -147,6 +151,11 @@ impl Circumstances {
                 "boot Linux {version} or later with {option} ({who} has it)"
             )),
             Supply::Controller(controller) => Some(self.controller(controller)),
+            Supply::Iommu if !self.iommu => Some(
+                "switch VT-d or AMD-Vi on in the firmware, and boot with intel_iommu=on iommu=pt"
+                    .into(),
+            ),
+            Supply::Iommu => Some(self.module("vfio_pci", "CONFIG_VFIO_PCI")),
             Supply::Kvm => Some(self.kvm()),
             Supply::Masquerade if !self.nft => Some(self.install("nftables")),
             Supply::Masquerade => Some(self.module("nft_masq", "CONFIG_NFT_MASQ")),

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 
 use latlab_model::facts::{Interrupt, Nic};
 use latlab_netlink::{Handle, InterfaceAddress, Link};
 
 use super::machine::Source;
 use crate::sys::ethtool;
+use crate::sys::vfio;
 
 /// The names of all interfaces of this network namespace, and what uses those that are in use.
 pub(super) fn names(source: &Source) -> (Vec<String>, BTreeMap<String, String>) {
@@ -67,11 +69,19 @@ fn read_one(source: &Source, name: String) -> Nic {
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let number = |file: &str| source.number(&format!("{at}/{file}"));
     let queues = |prefix| source.numbered(&format!("{at}/queues"), prefix).len() as u32;
+    let device = source.path(&format!("{at}/device")).canonicalize();
+    let device = device.ok().filter(|device| is_on_pci(device));
     Nic {
         driver,
         // -1 while unknown, which is no number of this type.
         speed_mbit: number("speed").and_then(|speed| speed.try_into().ok()),
         carrier: number("carrier") == Some(1),
+        iommu_group: device.as_deref().and_then(vfio::group_of),
+        iommu_others: device
+            .as_deref()
+            .map(vfio::others_of_group)
+            .unwrap_or_default(),
+        pci: device.and_then(|device| Some(device.file_name()?.to_str()?.to_owned())),
         sriov_vfs: number("device/sriov_totalvfs").unwrap_or_default() as u32,
         receive_queues: queues("rx-"),
         send_queues: queues("tx-"),
@@ -80,6 +90,11 @@ fn read_one(source: &Source, name: String) -> Nic {
         numa_node: number("device/numa_node").and_then(|node| node.try_into().ok()),
         name,
     }
+}
+
+fn is_on_pci(device: &Path) -> bool {
+    let bus = device.join("subsystem").read_link();
+    bus.is_ok_and(|bus| bus.ends_with("pci"))
 }
 
 /// The interfaces with the numbers of their interrupts: those that the bus lists, else those whose

@@ -165,6 +165,7 @@ fn circumstances(facts: &Facts, source: &Source, family: String) -> Circumstance
         family,
         virtual_machine: facts.brief.hypervisor.is_some(),
         kvm_device: source.path("dev/kvm").exists(),
+        iommu: !source.names("sys/kernel/iommu_groups").is_empty(),
         nft: programs::find("nft").is_some(),
         processors: facts.brief.cores,
         cgroup: facts.brief.cgroup.clone(),

@@ -319,7 +319,7 @@ impl Lab {
         let prepared = prepared.nodes[index].as_ref();
         let prepared = prepared.ok_or_else(|| failed(nothing()))?;
         let mut limits = limits(&self.state.plan, node);
-        prepared.restrict(&mut limits);
+        prepared.restrict(&self.running(&node.name)?, &mut limits);
         let group = self.groups()?.create(&self.state.lab, &node.name, &limits);
         let group = group.map_err(|source| Error::Cgroup {
             node: node.name.clone(),
@@ -401,6 +401,9 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     // Before the knobs, of which it has some.
     for interface in links::lent(plan)? {
         undo.push(Undo::Lent { interface });
+    }
+    for port in links::ports(plan)? {
+        undo.push(Undo::Port { port });
     }
     for card in links::divided(plan)? {
         undo.push(Undo::Divided { card });

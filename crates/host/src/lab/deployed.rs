@@ -220,6 +220,7 @@ impl Lab {
                 .plan()
                 .has_streams(plan)
                 .then(|| self.dirs.streams(&self.state.lab)),
+            devices: links::port_devices(self.plan(), index),
             sockets: links::port_sockets(self.plan(), index, &self.dirs.run(&self.state.lab)),
             channels: &self.channels,
         })

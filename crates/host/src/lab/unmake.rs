@@ -126,14 +126,21 @@ fn undo_one(
         Undo::Tuning { owner } => revert(dirs, owner),
         Undo::HugePages => huge_pages::give_back(dirs, &header.id).map_err(|e| text(&e)),
         // Cards are then as the host's boot left them.
-        Undo::Lent { .. } | Undo::Divided { .. } if was_booted_since(header) => Ok(()),
+        Undo::Lent { .. } | Undo::Port { .. } | Undo::Divided { .. }
+            if was_booted_since(header) =>
+        {
+            Ok(())
+        }
         Undo::Lent { interface } => {
             let taken = interface.take_back(&dirs.namespaces(&header.lab), &header.id);
             if !taken.map_err(|e| text(&e))? {
-                let (name, node) = (&interface.name, &interface.node);
-                warnings.push(format!(
-                    "interface `{name}` of the host, which node `{node}` had, is gone"
-                ));
+                warnings.push(gone(&interface.name, &interface.node));
+            }
+            Ok(())
+        }
+        Undo::Port { port } => {
+            if !port.give_back().map_err(|e| text(&e))? {
+                warnings.push(gone(&port.interface, &port.node));
             }
             Ok(())
         }
@@ -147,6 +154,10 @@ fn undo_one(
             tree::remove(path).map_err(|e| format!("cannot remove {}: {e}", path.display()))
         }),
     }
+}
+
+fn gone(interface: &str, node: &str) -> String {
+    format!("interface `{interface}` of the host, which node `{node}` had, is gone")
 }
 
 fn was_booted_since(header: &journal::Header) -> bool {

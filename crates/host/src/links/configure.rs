@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::HEADROOM_ALIAS;
-use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, NodePlan, Plan};
+use latlab_model::plan::{InterfacePlan, LinkPlan, NodePlan, Plan};
 use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
 
 use super::error::Error;
@@ -131,7 +131,7 @@ fn switch_off_checksums(link: &LinkPlan, interface: &str) -> Result<(), Error> {
 /// Whether an end of a link is a port of DPDK over packet sockets. Cards of the host fill in checksums on their wire, and
 /// go back as they were.
 fn has_packet_port(plan: &Plan, link: &LinkPlan) -> bool {
-    if matches!(link.medium, Medium::Phys { .. } | Medium::Sriov { .. }) {
+    if link.medium.kind().is_hardware() {
         return false;
     }
     let mut ends = link.endpoints.iter();

@@ -43,6 +43,13 @@ pub enum Error {
         reason: String,
         hint: &'static str,
     },
+    #[error("link `{link}`: `{interface}` cannot be given by VFIO: {reason}")]
+    NotGiven {
+        link: String,
+        interface: String,
+        reason: String,
+        hint: &'static str,
+    },
     #[error("interface `{interface}` of the host cannot be moved back: {source}")]
     Return {
         interface: String,
@@ -80,7 +87,7 @@ impl Error {
             Self::NoInterface { .. } => {
                 "`ip link` lists them; another lab may have it, see `latlab inspect`".into()
             }
-            Self::Undivided { hint, .. } => (*hint).into(),
+            Self::Undivided { hint, .. } | Self::NotGiven { hint, .. } => (*hint).into(),
             Self::Return { .. } => "try again, or see `ip link` and `dmesg`".into(),
             Self::NotCopied { .. } => "undo that inside, or move the node without it".into(),
             Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),

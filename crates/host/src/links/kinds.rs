@@ -10,11 +10,14 @@
 //! | `overlay` | latlab's own switch, one or one per endpoint on an underlay | one Ethernet segment |
 //! | `phys` | interfaces of the host come and go; a macvtap for a VM | what their cables join |
 //! | `sriov` | virtual functions of cards of the host | what the card and its cable join |
+//! | `passthrough` | ports of cards of the host, driven by VMs | what their cables join |
 
 mod bridge;
+mod function;
 mod macvlan;
 mod nat;
 pub(super) mod overlay;
+pub(super) mod passthrough;
 pub(super) mod phys;
 pub(super) mod sriov;
 mod veth;
@@ -27,7 +30,7 @@ use latlab_model::plan::{InterfacePlan, Medium, NodePlan, Plan};
 
 use super::builder::LinkBuilder;
 use super::error::Error;
-use super::vm_end::{NicBackend, VmEnd};
+use super::vm_end::{Card, NicBackend, VmEnd};
 
 /// Makes a link; the network side of every guest's interface is left to its QEMU.
 pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
@@ -42,7 +45,9 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
         Medium::Sriov {
             interfaces,
             settings,
+            ..
         } => sriov::make(link, interfaces, settings),
+        Medium::Passthrough { interfaces } => passthrough::make(link, interfaces),
     }
 }
 
@@ -60,6 +65,18 @@ pub(crate) fn port_sockets(plan: &Plan, node: usize, lab: &Path) -> BTreeMap<Str
         }
     }
     all
+}
+
+/// The cards of hardware that a node drives by DPDK, by the name of the port.
+pub(crate) fn port_devices(plan: &Plan, node: usize) -> BTreeMap<String, Card> {
+    let node = &plan.nodes[node];
+    let past = node.interfaces.iter();
+    let past = past.filter(|interface| node.is_past_kernel(&interface.name));
+    past.filter_map(|interface| {
+        let card = sriov::card_of(plan, interface)?;
+        Some((interface.name.clone(), card))
+    })
+    .collect()
 }
 
 /// The network sides of a VM that is up, in the order of its interfaces; `host` is the node on whose hosts it is. Its

@@ -85,6 +85,7 @@ fn has_inside(plan: &Plan, index: usize) -> bool {
     }
     match &link.medium {
         Medium::Veth => {}
+        medium if medium.is_driven_by_vms() => return false,
         Medium::Phys { .. } | Medium::Sriov { .. } => {
             let mut ends = link.endpoints.iter();
             return ends.any(|end| plan.nodes[end.node].kind().is_guest());

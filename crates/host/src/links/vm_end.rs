@@ -16,6 +16,19 @@ pub enum NicBackend {
     Tap(Vec<OwnedFd>),
     /// The socket of the process that serves the card's rings (vhost-user).
     VhostUser(PathBuf),
+    /// A card of hardware that the VM drives itself.
+    Card(Card),
+}
+
+/// A device of the PCI bus that VFIO has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Card {
+    /// Such as `0000:03:10.0`.
+    pub address: String,
+    /// Its IOMMU group.
+    pub group: u32,
+    /// The Ethernet address that it has by itself, where nothing else gave it the lab's.
+    pub own_mac: Option<[u8; 6]>,
 }
 
 impl NicBackend {
@@ -24,6 +37,7 @@ impl NicBackend {
         match self {
             NicBackend::Tap(_) => NicBackend::Tap(Vec::new()),
             NicBackend::VhostUser(socket) => NicBackend::VhostUser(socket.clone()),
+            NicBackend::Card(card) => NicBackend::Card(card.clone()),
         }
     }
 }

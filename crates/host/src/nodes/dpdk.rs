@@ -5,11 +5,13 @@
 //! huge pages      /dev/hugepages                NODE/dpdk/pages
 //! arguments       /run/latlab/dpdk/eal          NODE/dpdk/eal
 //! socket          /run/latlab/dpdk/ports/PORT/socket   where the daemon has it
+//! functions       /dev/vfio/GROUP               the same
 //! ```
 //!
 //! A container gets the usual place. A native node sees the host's files, among which latlab makes nothing, so its places
 //! are in the node's own directory, and mounts there are seen by its commands only.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use latlab_model::plan::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE, HUGE_PAGES_A
 use super::driver::Node;
 use crate::sys;
 use crate::sys::file::write_atomically;
+use crate::sys::vfio;
 
 /// The node's directory with these.
 const DIRECTORY: &str = "dpdk";
@@ -84,7 +87,11 @@ fn arguments(node: &Node<'_>, dpdk: &DpdkPlan, places: &Places) -> String {
         let found = interfaces.find(|interface| interface.name == port);
         found.map_or_else(String::new, |interface| interface.mac.to_string())
     };
-    let mut all = dpdk.arguments(&node.plan.name, &places.pages, &places.socket, mac);
+    let device = |port: &str| {
+        let card = node.devices.get(port);
+        card.map_or_else(String::new, |card| card.address.clone())
+    };
+    let mut all = dpdk.arguments(&node.plan.name, &places.pages, &places.socket, mac, device);
     if node.plan.kind() != NodeKind::Container {
         // The path of the node's directory may be too long for that of a socket.
         all.extend(["--no-shconf", "--no-telemetry"].map(str::to_owned));
@@ -127,7 +134,25 @@ pub(super) fn binds(node: &Node<'_>) -> Vec<Bind> {
     let own = bind(&node.dir.join(DIRECTORY), INSIDE.to_owned());
     let sockets = node.sockets.iter();
     let sockets = sockets.map(|(port, at)| bind(at, format!("{INSIDE}/{PORTS}/{port}")));
-    std::iter::once(own).chain(sockets).collect()
+    let devices = devices(node).into_iter().map(|path| Bind {
+        source: path.clone(),
+        target: path,
+        read_only: false,
+    });
+    std::iter::once(own).chain(sockets).chain(devices).collect()
+}
+
+/// The devices that a container needs for ports that its program drives itself.
+pub(super) fn devices(node: &Node<'_>) -> Vec<String> {
+    if node.devices.is_empty() {
+        return Vec::new();
+    }
+    let groups: BTreeSet<u32> = node.devices.values().map(|card| card.group).collect();
+    let groups = groups.into_iter().map(vfio::file_of);
+    let all = groups.map(|path| path.display().to_string());
+    std::iter::once(vfio::CONTAINER.to_owned())
+        .chain(all)
+        .collect()
 }
 
 /// The place of a native node's huge pages.

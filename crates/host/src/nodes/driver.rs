@@ -21,7 +21,7 @@ use super::vm::clock::ClockOffset;
 use crate::borrowed::Tool;
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::{Covers, RootView};
-use crate::links::NicBackend;
+use crate::links::{Card, NicBackend};
 use crate::streams;
 use crate::sys::netns::NetNs;
 use crate::sys::process::ProcessId;
@@ -163,7 +163,7 @@ pub(crate) trait Switch: Send {
 /// A node that was prepared and can be started.
 pub(crate) trait Prepared: Send + Sync {
     /// Limits that depend on what was found meanwhile.
-    fn restrict(&self, _limits: &mut Limits) {}
+    fn restrict(&self, _node: &Node<'_>, _limits: &mut Limits) {}
 
     /// Checks what only a first start takes from the machine. Fails before anything is changed.
     fn check(&self) -> Result<(), Error> {
@@ -262,6 +262,8 @@ pub(crate) struct Node<'a> {
     pub streams: Option<PathBuf>,
     /// Directories of the sockets that serve ports of DPDK, by the name of the port.
     pub sockets: BTreeMap<String, PathBuf>,
+    /// Cards of hardware that are ports of DPDK, by the name of the port.
+    pub devices: BTreeMap<String, Card>,
     /// Channels into the lab's guests.
     pub channels: &'a Channels,
 }

@@ -37,6 +37,7 @@ pub mod sriov;
 pub mod tap;
 pub mod tcp_repair;
 pub mod tree;
+pub mod vfio;
 
 use std::fmt;
 use std::io;

@@ -6,6 +6,9 @@ use std::path::PathBuf;
 
 use super::Error;
 
+/// The directory of the PCI bus's devices.
+const BUS: &str = "/sys/bus/pci/devices";
+
 /// A device of the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
@@ -19,11 +22,16 @@ impl Device {
         let device = fs::canonicalize(format!("/sys/class/net/{name}/device")).ok()?;
         let address = device.file_name()?.to_str()?.to_owned();
         let device = Device { address };
-        device.directory().exists().then_some(device)
+        device.exists().then_some(device)
     }
 
-    fn directory(&self) -> PathBuf {
-        PathBuf::from("/sys/bus/pci/devices").join(&self.address)
+    /// Its directory in sysfs.
+    pub fn directory(&self) -> PathBuf {
+        PathBuf::from(BUS).join(&self.address)
+    }
+
+    pub fn exists(&self) -> bool {
+        self.directory().exists()
     }
 
     /// How many virtual functions it can have; 0 without SR-IOV.
@@ -68,6 +76,11 @@ impl Device {
             fs::write(&file, &self.address).map_err(Error::of("write", file.display()))?;
         }
         Ok(true)
+    }
+
+    /// How many interfaces it has in this network namespace.
+    pub fn interfaces(&self) -> usize {
+        fs::read_dir(self.directory().join("net")).map_or(0, Iterator::count)
     }
 
     /// Its interface, while it has one in this network namespace.

@@ -77,6 +77,8 @@ impl Facts {
     pub const MACVLAN: &'static str = "macvlan";
     pub const MACVTAP: &'static str = "macvtap";
     pub const VXLAN: &'static str = "vxlan";
+    /// Devices of the PCI bus given to VMs and programs behind an IOMMU.
+    pub const VFIO: &'static str = "vfio";
     pub const TAP: &'static str = "tap";
     pub const MASQUERADE: &'static str = "masquerade";
     pub const TBF: &'static str = "tbf";

@@ -138,6 +138,15 @@ pub struct Nic {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbit: Option<u32>,
     pub carrier: bool,
+    /// Its device on the PCI bus, such as `0000:03:00.0`; absent for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+    /// The IOMMU group of that, where there is an IOMMU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iommu_group: Option<u32>,
+    /// The other devices of the group that are no bridges.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub iommu_others: Vec<String>,
     /// Virtual functions it could be divided into.
     pub sriov_vfs: u32,
     /// Takes timestamps of received packets itself; absent when it could not be asked.

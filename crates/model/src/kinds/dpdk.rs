@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::link::LinkKind;
 use crate::words::vocabulary;
 
 /// The poll mode driver of a node's ports (DPDK, Network Interface Controller Drivers).
@@ -13,16 +14,28 @@ pub enum DpdkDriver {
     AfPacket,
     /// Rings in huge pages that the overlay's daemon serves, as it serves a VM's card. The node has no interface.
     VirtioUser,
+    /// Virtual functions behind the IOMMU, which the program drives itself. The node has no interface.
+    Vfio,
 }
 
-vocabulary!(DpdkDriver, { "af-packet" => AfPacket, "virtio-user" => VirtioUser });
+vocabulary!(DpdkDriver, { "af-packet" => AfPacket, "virtio-user" => VirtioUser, "vfio" => Vfio });
 
 impl DpdkDriver {
-    /// The name of its devices, without their number.
-    pub fn device(self) -> &'static str {
+    /// The name of its virtual devices, without their number; none where ports are devices of the PCI bus.
+    pub fn device(self) -> Option<&'static str> {
         match self {
-            DpdkDriver::AfPacket => "net_af_packet",
-            DpdkDriver::VirtioUser => "net_virtio_user",
+            DpdkDriver::AfPacket => Some("net_af_packet"),
+            DpdkDriver::VirtioUser => Some("net_virtio_user"),
+            DpdkDriver::Vfio => None,
+        }
+    }
+
+    /// The type of links that its ports are on, where that matters.
+    pub(crate) fn link(self) -> Option<LinkKind> {
+        match self {
+            DpdkDriver::AfPacket => None,
+            DpdkDriver::VirtioUser => Some(LinkKind::Overlay),
+            DpdkDriver::Vfio => Some(LinkKind::Sriov),
         }
     }
 

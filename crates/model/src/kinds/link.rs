@@ -31,17 +31,22 @@ pub enum LinkKind {
     Phys,
     /// Virtual functions of the host's cards (SR-IOV).
     Sriov,
+    /// Whole ports of the host's cards, given to VMs by VFIO.
+    Passthrough,
 }
 
 vocabulary!(LinkKind, {
     "veth" => Veth, "bridge" => Bridge, "nat" => Nat, "macvlan" => Macvlan, "vxlan" => Vxlan,
-    "overlay" => Overlay, "phys" => Phys, "sriov" => Sriov,
+    "overlay" => Overlay, "phys" => Phys, "sriov" => Sriov, "passthrough" => Passthrough,
 });
 
 impl LinkKind {
     /// Whether its ends are on cards of the host, which a lab names.
     pub const fn is_hardware(self) -> bool {
-        matches!(self, LinkKind::Phys | LinkKind::Sriov)
+        matches!(
+            self,
+            LinkKind::Phys | LinkKind::Sriov | LinkKind::Passthrough
+        )
     }
 
     /// Programs that must be installed for a link.
@@ -65,6 +70,7 @@ impl LinkKind {
             (LinkKind::Overlay, _) => &[Facts::VETH, Facts::BPF, Facts::TAP, Facts::BRIDGE],
             // The interface is there, and moving it needs no more than the nodes' namespaces.
             (LinkKind::Phys | LinkKind::Sriov, _) => &[],
+            (LinkKind::Passthrough, _) => &[Facts::VFIO],
         }
     }
 }
@@ -167,6 +173,19 @@ pub enum Cable {
     /// The same without: the sender's CPU does what is to be done (Linux 6.7).
     Netkit,
 }
+
+/// How a VM has its virtual function.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VmAttachment {
+    /// The host's kernel drives the function, and the VM has a virtio card on a macvtap above it.
+    #[default]
+    Macvtap,
+    /// The VM drives the function itself, behind the IOMMU.
+    Vfio,
+}
+
+vocabulary!(VmAttachment, { "macvtap" => Macvtap, "vfio" => Vfio });
 
 /// Settings of virtual functions at their card, which their users cannot change. The driver's own where nothing is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ pub use dpdk::DpdkDriver;
 pub(crate) use link::VXLAN_OVERHEAD;
 pub use link::{
     Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams, TunnelKeys,
+    VmAttachment,
 };
 pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,

@@ -53,7 +53,9 @@ pub fn assign(lab: &Lab, nodes: &mut [NodePlan], errors: &mut Diagnostics) -> Ve
                 endpoint: position,
             });
         }
-        let medium = Medium::of(link, mtu, net.nat, &mut || {
+        let mut ends = endpoints.iter();
+        let has_vms = ends.any(|end: &EndpointPlan| nodes[end.node].kind().is_guest());
+        let medium = Medium::of(link, mtu, has_vms, net.nat, &mut || {
             let net = pool.subnet(false, link, errors);
             let mut subnet = net.map(|n| Subnet::new(n, HashSet::new()));
             let ends = link.endpoints.iter();

@@ -3,8 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
-use crate::facts::Facts;
-use crate::spec::{Endpoint, Lab, Link, LinkKind};
+use crate::facts::{Facts, Nic};
+use crate::kinds::{GuestStart, VmAttachment};
+use crate::spec::{Endpoint, Lab, Link, LinkKind, Node};
 
 pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     for link in &lab.links {
@@ -41,9 +42,10 @@ fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
     let mut seen: HashMap<&str, &Endpoint> = HashMap::new();
     let mut functions: HashMap<&str, u32> = HashMap::new();
     for link in lab.links.iter().filter(|l| l.kind.value.is_hardware()) {
-        let is_whole = link.kind.value == LinkKind::Phys;
+        let is_whole = is_whole(link);
         for (end, interface) in link.endpoints.iter().zip(&link.interfaces) {
             check_end(lab, link, end, errors);
+            check_driven(lab, link, end, errors);
             let other = seen.insert(interface, end);
             if let Some(other) =
                 other.filter(|_| is_whole || !functions.contains_key(interface.as_str()))
@@ -58,7 +60,10 @@ fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
             }
             check_there(link, interface, facts, errors);
             if is_whole {
-                check_free(link, interface, facts, errors);
+                let is_free = check_free(link, interface, facts, errors);
+                if is_free && link.kind.value == LinkKind::Passthrough {
+                    check_port(link, interface, facts, errors);
+                }
             } else {
                 let wanted = functions.entry(interface).or_default();
                 *wanted += 1;
@@ -66,6 +71,11 @@ fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
             }
         }
     }
+}
+
+/// Whether its ends take interfaces from the host.
+fn is_whole(link: &Link) -> bool {
+    matches!(link.kind.value, LinkKind::Phys | LinkKind::Passthrough)
 }
 
 fn check_end(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
@@ -85,7 +95,7 @@ fn check_there(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: 
     }
     let (name, named) = (&link.name.value, shown(interface));
     let message = format!("`{named}` of link `{name}` is not an interface of this machine");
-    let is_whole = link.kind.value == LinkKind::Phys;
+    let is_whole = is_whole(link);
     let all = facts.interfaces.iter().map(String::as_str);
     let all: Vec<&str> = all
         .filter(|n| !(is_whole && facts.interfaces_in_use.contains_key(*n)))
@@ -98,13 +108,102 @@ fn check_there(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: 
 }
 
 /// Refuses what something uses: it may be the way in to the machine.
-fn check_free(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &mut Diagnostics) {
-    if let Some(use_) = facts.interfaces_in_use.get(&interface.value) {
-        let (name, named) = (&link.name.value, shown(interface));
-        let message = format!("the host uses `{named}` of link `{name}`: {use_}");
-        let hint = "a node that gets it takes it from the host; choose one that nothing uses";
+fn check_free(
+    link: &Link,
+    interface: &Spanned<String>,
+    facts: &Facts,
+    errors: &mut Diagnostics,
+) -> bool {
+    let Some(use_) = facts.interfaces_in_use.get(&interface.value) else {
+        return true;
+    };
+    let (name, named) = (&link.name.value, shown(interface));
+    let message = format!("the host uses `{named}` of link `{name}`: {use_}");
+    let hint = "a node that gets it takes it from the host; choose one that nothing uses";
+    errors.add(interface.at, message, hint);
+    false
+}
+
+/// Refuses an end that a VM drives itself, where the VM or the end cannot be so.
+fn check_driven(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
+    let kind = link.kind.value;
+    let is_passthrough = kind == LinkKind::Passthrough;
+    let is_function = kind == LinkKind::Sriov && link.vm() == VmAttachment::Vfio;
+    let mut nodes = lab.nodes.iter();
+    let Some(node) = nodes.find(|node| node.name.value == *end.node) else {
+        return;
+    };
+    if !(is_passthrough || is_function) || node.kind.is_host() {
+        return;
+    }
+    let (name, ended) = (
+        &link.name.value,
+        format!("{}:{}", *end.node, *end.interface),
+    );
+    if !node.kind.is_guest() {
+        if is_passthrough {
+            let message = format!(
+                "link `{name}`, of type {kind}, ends at `{ended}`: only a VM can drive a card of its own"
+            );
+            let hint = "use `type: phys`, which gives a node the interface of the card";
+            errors.add(end.node.at, message, hint);
+        }
+        return;
+    }
+    if end.netem_at.is_some() || end.impairment.rate.is_some() {
+        let message = format!(
+            "end `{ended}` of link `{name}` is driven by its VM, which no delay, loss or rate of the host reaches"
+        );
+        let hint = match is_function {
+            true => "remove them from this end, or use `vm: macvtap`",
+            false => "remove them from this end, or use `type: phys`",
+        };
+        errors.add(end.node.at, message, hint);
+    }
+    check_start(node, name, errors);
+}
+
+/// The state of a card is not in memory that could be saved.
+fn check_start(node: &Node, link: &str, errors: &mut Diagnostics) {
+    let start = node.fields.start.as_ref();
+    if let Some(start) = start.filter(|start| start.value != GuestStart::Boot) {
+        let message = format!(
+            "node `{}` drives a card of its own (link `{link}`), and neither clones nor snapshots have one",
+            *node.name
+        );
+        errors.add(start.at, message, "`start: boot`");
+    }
+}
+
+/// Refuses a port that no VM can be given alone.
+fn check_port(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &mut Diagnostics) {
+    let (name, named) = (&link.name.value, shown(interface));
+    if !facts.interfaces.contains(&interface.value) {
+        return;
+    }
+    let mut nics = facts.machine.nics.iter();
+    let nic = nics.find(|nic| nic.name == interface.value);
+    let Some(nic) = nic.filter(|nic| nic.pci.is_some()) else {
+        let message = format!("`{named}` of link `{name}` is no port of a card on the PCI bus");
+        errors.add(
+            interface.at,
+            message,
+            "use `type: phys`, which any interface can have",
+        );
+        return;
+    };
+    if let Some(others) = others(nic) {
+        let message = format!(
+            "`{named}` of link `{name}` is in an IOMMU group with {others}, and a group is given as a whole"
+        );
+        let hint = "put the card into another slot, or use `type: phys`";
         errors.add(interface.at, message, hint);
     }
+}
+
+/// The other devices of its IOMMU group.
+fn others(nic: &Nic) -> Option<String> {
+    (!nic.iommu_others.is_empty()).then(|| nic.iommu_others.join(", "))
 }
 
 /// Refuses a card that has fewer virtual functions than the lab wants of it.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::kinds::{
     Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Streams, VXLAN_OVERHEAD,
+    VmAttachment,
 };
 use crate::spec::Link;
 
@@ -54,6 +55,14 @@ pub enum Medium {
         interfaces: Vec<String>,
         #[serde(flatten)]
         settings: FunctionSettings,
+        /// How VMs have theirs, where there are any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vm: Option<VmAttachment>,
+    },
+    /// Whole ports of the host's cards, driven by VMs.
+    Passthrough {
+        /// The interface of each endpoint.
+        interfaces: Vec<String>,
     },
 }
 
@@ -132,14 +141,26 @@ impl Medium {
             Medium::Overlay(_) => LinkKind::Overlay,
             Medium::Phys { .. } => LinkKind::Phys,
             Medium::Sriov { .. } => LinkKind::Sriov,
+            Medium::Passthrough { .. } => LinkKind::Passthrough,
         }
     }
 
     /// The interfaces of the host that its ends are on, in their order.
     pub fn interfaces(&self) -> &[String] {
         match self {
-            Medium::Phys { interfaces } | Medium::Sriov { interfaces, .. } => interfaces,
+            Medium::Phys { interfaces }
+            | Medium::Sriov { interfaces, .. }
+            | Medium::Passthrough { interfaces } => interfaces,
             _ => &[],
+        }
+    }
+
+    /// Whether VMs drive their ends themselves, so that the host has no interface there.
+    pub fn is_driven_by_vms(&self) -> bool {
+        match self {
+            Medium::Sriov { vm, .. } => *vm == Some(VmAttachment::Vfio),
+            Medium::Passthrough { .. } => true,
+            _ => false,
         }
     }
 
@@ -147,6 +168,7 @@ impl Medium {
     pub(super) fn of(
         link: &Link,
         mtu: u32,
+        has_vms: bool,
         nat: NatPlan,
         underlay: &mut dyn FnMut() -> Vec<IpNet>,
     ) -> Medium {
@@ -188,6 +210,10 @@ impl Medium {
             LinkKind::Sriov => Medium::Sriov {
                 interfaces: link.interfaces(),
                 settings: link.function_settings(),
+                vm: has_vms.then(|| link.vm()),
+            },
+            LinkKind::Passthrough => Medium::Passthrough {
+                interfaces: link.interfaces(),
             },
         }
     }
@@ -223,8 +249,9 @@ impl LinkPlan {
         if !interfaces.is_empty() {
             facts.push(format!("over {}", interfaces.join(", ")));
         }
-        if let Medium::Sriov { settings, .. } = &self.medium {
+        if let Medium::Sriov { settings, vm, .. } = &self.medium {
             facts.extend(settings.facts());
+            facts.extend(vm.map(|vm| format!("VMs by {vm}")));
         }
         let first = self
             .endpoints
@@ -240,5 +267,32 @@ impl LinkPlan {
             facts.push("impaired differently by direction".into());
         }
         facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::facts::Facts;
+    use crate::plan::plan;
+    use crate::spec::Lab;
+
+    #[test]
+    fn a_link_says_how_vms_have_their_functions() {
+        let facts_of = |kind: &str, vm: &str| {
+            let text = format!(
+                "name: t\ntopology:\n  nodes: {{a: {{kind: native}}, b: {{kind: {kind}}}}}\n  links:\n    \
+                 - {{type: sriov, {vm}endpoints: ['a:eth0', 'b:eth0'], interfaces: [nic0, nic0]}}\n"
+            );
+            let facts = Facts {
+                interfaces: vec!["nic0".into()],
+                tools: [("qemu-system-x86_64".to_owned(), "7".to_owned())].into(),
+                ..Facts::default()
+            };
+            let plan = plan(&Lab::parse(&text).unwrap(), &facts).unwrap();
+            plan.links[0].facts().join(", ")
+        };
+        assert!(facts_of("vm", "vm: vfio, ").ends_with("VMs by vfio"));
+        assert!(facts_of("vm", "").ends_with("VMs by macvtap"));
+        assert!(!facts_of("native", "vm: vfio, ").contains("VMs"));
     }
 }

@@ -350,6 +350,7 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
             "max_tx_rate",
             LinkKind::Sriov,
         ),
+        (link.vm.map(|s| s.at), "vm", LinkKind::Sriov),
         (interfaces.map(|s| s.at), "interfaces", LinkKind::Phys),
     ];
     for (at, key, owner) in keys {

@@ -7,11 +7,12 @@ use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::kinds::{
-    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams,
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams, VmAttachment,
 };
 use crate::units::{BitsPerSecond, Nanos};
 
 read_words!(LinkKind, "a type of link", "veth");
+read_words!(VmAttachment, "a way to give a function to a VM", "vfio");
 
 words!(Carrier, "a carrier", {
     "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "sealed" => Sealed, "direct" => Direct,
@@ -161,7 +162,7 @@ pub struct Link {
     pub cable: Option<Spanned<Cable>>,
     /// `streams:` the sockets without a network that TCP connections over an overlay take.
     pub streams: Option<Spanned<Streams>>,
-    /// `interfaces:` of the host, one for each end of a phys or sriov, in their order.
+    /// `interfaces:` of the host, one for each end of a phys, sriov or passthrough, in their order.
     pub interfaces: Vec<Spanned<String>>,
     /// `vlan:` of a sriov, whose frames the card tags.
     pub vlan: Option<Spanned<u16>>,
@@ -171,6 +172,8 @@ pub struct Link {
     pub trust: Option<Spanned<bool>>,
     /// `max_tx_rate:` of a sriov.
     pub max_tx_rate: Option<Spanned<BitsPerSecond>>,
+    /// `vm:` how VMs have their functions of a sriov.
+    pub vm: Option<Spanned<VmAttachment>>,
     /// The tunnel to the ends on other hosts; set where a lab on several is divided.
     pub tunnel: Option<HostTunnel>,
 }
@@ -193,6 +196,10 @@ impl Link {
             trust: self.trust.map(|on| on.value),
             max_tx_rate: self.max_tx_rate.map(|rate| rate.value),
         }
+    }
+
+    pub fn vm(&self) -> VmAttachment {
+        self.vm.map(|vm| vm.value).unwrap_or_default()
     }
 
     pub fn interfaces(&self) -> Vec<String> {
@@ -258,6 +265,7 @@ impl Link {
             spoof_check: o.get("spoof_check", errors),
             trust: o.get("trust", errors),
             max_tx_rate: o.get("max_tx_rate", errors),
+            vm: o.get("vm", errors),
             tunnel: None,
         };
         o.finish(errors);

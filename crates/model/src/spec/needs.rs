@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use super::dpdk::Dpdk;
 use super::lab::Lab;
 use super::link::Link;
 use super::node::Node;
 use super::storage::Storage;
 use crate::diagnostic::Mark;
 use crate::facts::document::Facts;
-use crate::kinds::{Cable, DiskAio, LinkKind, StorageType};
+use crate::kinds::{Cable, DiskAio, DpdkDriver, LinkKind, StorageType, VmAttachment};
 
 /// A capability that a lab makes use of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,13 +110,8 @@ impl Lab {
             let otherwise = "use `cable: veth`, or Linux 6.7 or later with CONFIG_NETKIT";
             needs.push(Need::must(Facts::NETKIT, cable.at, &why, otherwise));
         }
-        let mut ends = link.endpoints.iter();
-        let guest = ends.find(|end| self.is_guest(&end.node));
-        if let Some(end) = guest.filter(|_| kind == LinkKind::Macvlan || kind.is_hardware()) {
-            let why = format!("link `{name}` joins a vm to a {kind}");
-            let otherwise = "use another `type`, or another kind of node";
-            needs.push(Need::must(Facts::MACVTAP, end.node.at, &why, otherwise));
-        }
+        needs.extend(self.needs_of_guest(link));
+        needs.extend(self.needs_of_dpdk(link));
         for end in &link.endpoints {
             if let Some(at) = end.netem_at {
                 let why = format!("link `{name}` has delay, jitter or loss");
@@ -130,6 +126,43 @@ impl Lab {
             }
         }
         needs
+    }
+
+    /// The need of a VM at the end of a card of the host, or of a slice of one.
+    fn needs_of_guest(&self, link: &Link) -> Option<Need> {
+        let (name, kind) = (&link.name.value, link.kind.value);
+        let mut ends = link.endpoints.iter();
+        let end = ends.find(|end| self.is_guest(&end.node))?;
+        match (kind, link.vm.filter(|vm| vm.value == VmAttachment::Vfio)) {
+            (LinkKind::Sriov, Some(vm)) => {
+                let why = format!("link `{name}` gives functions to VMs by VFIO");
+                let otherwise = "use `vm: macvtap`";
+                Some(Need::must(Facts::VFIO, vm.at, &why, otherwise))
+            }
+            (LinkKind::Macvlan | LinkKind::Phys | LinkKind::Sriov, _) => {
+                let why = format!("link `{name}` joins a vm to a {kind}");
+                let otherwise = "use another `type`, or another kind of node";
+                Some(Need::must(Facts::MACVTAP, end.node.at, &why, otherwise))
+            }
+            _ => None,
+        }
+    }
+
+    /// The need of a node that drives its function by DPDK.
+    fn needs_of_dpdk(&self, link: &Link) -> Option<Need> {
+        let has_port = |node: &Node, dpdk: &Dpdk| {
+            let mut ends = link.endpoints.iter();
+            ends.any(|end| end.node.value == node.name.value && dpdk.has(&end.interface))
+        };
+        let ports = self.nodes.iter().filter_map(|node| {
+            let dpdk = node.dpdk().filter(|dpdk| has_port(node, dpdk))?;
+            let driver = dpdk.driver.filter(|d| d.value == DpdkDriver::Vfio)?;
+            Some((node, driver))
+        });
+        let (node, driver) = ports.into_iter().next()?;
+        let why = format!("DPDK in node `{}` drives its ports by VFIO", *node.name);
+        let otherwise = "use `driver: af-packet`";
+        Some(Need::must(Facts::VFIO, driver.at, &why, otherwise))
     }
 
     fn is_guest(&self, name: &str) -> bool {

@@ -35,6 +35,8 @@ pub struct Exec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     pub mac: [u8; 6],
+    /// The address by which it is found, where that is another one: a card of hardware has its own.
+    pub own_mac: Option<[u8; 6]>,
     /// The name the lab gives it, at most 15 bytes.
     pub name: String,
     /// MTU in bytes, when not the device's own.

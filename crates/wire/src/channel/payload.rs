@@ -219,6 +219,9 @@ fn take_exec(r: &mut Reader<'_>) -> Option<Exec> {
 fn put_network(config: &NetworkConfig, out: &mut Vec<u8>) {
     put_list(&config.interfaces, out, |interface, out| {
         out.extend_from_slice(&interface.mac);
+        put_option(interface.own_mac.as_ref(), out, |mac, out| {
+            out.extend_from_slice(mac);
+        });
         put_text(&interface.name, out);
         put_option(interface.mtu.as_ref(), out, |mtu, out| {
             out.extend_from_slice(&mtu.to_le_bytes());
@@ -240,6 +243,7 @@ fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
         interfaces: r.list(|r| {
             Some(Interface {
                 mac: r.array()?,
+                own_mac: r.option(Reader::array)?,
                 name: r.text()?,
                 mtu: r.option(Reader::u32)?,
                 addresses: r.list(Reader::prefix)?,

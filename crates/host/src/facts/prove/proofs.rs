@@ -64,6 +64,7 @@ const PROOFS: &[Proof] = &[
     of_kernel(&[Facts::NAMESPACES], kernel::namespaces),
     of_kernel(kernel::BPF, kernel::bpf),
     proof(&[Facts::VHOST_NET], devices::run),
+    proof(&[Facts::VFIO], devices::vfio),
 ];
 
 /// Tries what is wanted and waits for the answers, for each proof not longer than its timeout. A reader that does without

@@ -4,21 +4,22 @@
 //! So the way back is one write: all functions vanish, wherever their interfaces are and whatever became of them.
 //!
 //! A function's address and VLAN are set at the physical function, where its user cannot change them. Drivers of functions
-//! read the address when they are bound, so they are bound again afterwards.
+//! read the address when they are bound, so they are bound again afterwards. A function that a VM or a program drives itself
+//! is bound to `vfio-pci` instead, which goes with the function.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use latlab_model::kinds::FunctionSettings;
-use latlab_model::plan::{LinkPlan, Medium, Plan};
+use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, Plan};
 use latlab_model::units::BitsPerSecond;
 use latlab_netlink::{Handle, LinkChange, MacAddress, VirtualFunction};
 use serde::{Deserialize, Serialize};
 
-use super::phys;
+use super::{function, phys};
 use crate::links::builder::{End, LinkBuilder};
 use crate::links::error::Error;
-use crate::links::vm_end::VmEnd;
+use crate::links::vm_end::{Card, NicBackend, VmEnd};
 use crate::sys::sriov::Device;
 
 /// How long a driver may take to make an interface of a function.
@@ -54,7 +55,7 @@ pub(super) fn make(
             let up = LinkChange::of(interface).up(true);
             root.apply(&up.request()).map_err(link.refused())?;
         }
-        let number = number(link, &end, interface);
+        let number = number(link.plan, link.index, end.number, interface);
         let function = VirtualFunction {
             number,
             mac: MacAddress(end.interface.mac.0),
@@ -69,10 +70,42 @@ pub(super) fn make(
             set_rate(link, &mut root, interface, (number, rate))?;
         }
         let function = card.function(number).map_err(link.failed())?;
+        if is_given_whole(link, &end) {
+            let group = function::given(link, interface, &function)?;
+            // A program finds it by itself.
+            if end.is_vm() {
+                taps.push(end.vm_end(NicBackend::Card(Card {
+                    address: function.address,
+                    group,
+                    own_mac: None,
+                })));
+            }
+            continue;
+        }
         let index = bound(link, &mut root, interface, &function)?;
         taps.extend(phys::give(link, &mut root, index, &end)?);
     }
     Ok(taps)
+}
+
+/// Whether a VM or a program drives the function itself.
+fn is_given_whole(link: &LinkBuilder<'_>, end: &End<'_>) -> bool {
+    match end.is_vm() {
+        true => link.plan().medium.is_driven_by_vms(),
+        false => end.node.is_past_kernel(&end.interface.name),
+    }
+}
+
+/// The function that a program of a node drives itself, while the lab is up.
+pub(super) fn card_of(plan: &Plan, interface: &InterfacePlan) -> Option<Card> {
+    let card = functions_of(&plan.links[interface.link]).get(interface.endpoint)?;
+    let number = number(plan, interface.link, interface.endpoint, card);
+    let function = Device::of_interface(card)?.function(number).ok()?;
+    Some(Card {
+        group: function.group()?,
+        address: function.address,
+        own_mac: None,
+    })
 }
 
 /// Limits what a function sends, once its card has carrier: a driver compares the rate with that of the wire.
@@ -195,6 +228,12 @@ impl Divided {
         };
         // First, because the functions' driver waits for a card that is down.
         if card.functions() > 0 {
+            // The kernel waits without end for a program that has one.
+            for number in 0..card.functions() {
+                if let Ok(function) = card.function(number) {
+                    function.wait_until_released()?;
+                }
+            }
             card.set_functions(0)?;
         }
         if self.up {
@@ -212,7 +251,7 @@ impl Divided {
     }
 }
 
-fn card(link: &str, interface: &str) -> Result<Device, Error> {
+pub(super) fn card(link: &str, interface: &str) -> Result<Device, Error> {
     Device::of_interface(interface).ok_or_else(|| Error::Undivided {
         link: link.to_owned(),
         interface: interface.to_owned(),
@@ -235,8 +274,8 @@ fn wanted(plan: &Plan, interface: &str) -> u32 {
 }
 
 /// Which function of its card an end has: they are counted over all links.
-fn number(link: &LinkBuilder<'_>, end: &End<'_>, interface: &str) -> u32 {
-    let before = link.plan.links[..link.index].iter().flat_map(functions_of);
-    let own = functions_of(link.plan())[..end.number].iter();
+fn number(plan: &Plan, link: usize, end: usize, interface: &str) -> u32 {
+    let before = plan.links[..link].iter().flat_map(functions_of);
+    let own = functions_of(&plan.links[link])[..end].iter();
     before.chain(own).filter(|name| *name == interface).count() as u32
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use latlab_model::kinds::{Bind, Devices, Runtime};
+use latlab_model::kinds::{Bind, Devices, Runtime, Security};
 use latlab_model::plan::{ContainerPlan, NodePlan};
 use latlab_model::snapshot::{SavedAs, Snapshot};
 
@@ -147,6 +147,16 @@ fn container(node: &Node<'_>) -> Result<Container, Error> {
     })
 }
 
+/// Its rights. All memory that DPDK gives to a card is pinned, and the kernel counts that as locked.
+fn security(plan: &ContainerPlan, node: &Node<'_>) -> Security {
+    let mut security = plan.security.clone();
+    let locks = "IPC_LOCK".to_owned();
+    if !node.devices.is_empty() && !security.capabilities.contains(&locks) {
+        security.capabilities.push(locks);
+    }
+    security
+}
+
 /// A container whose image is there.
 struct PreparedContainer {
     plan: ContainerPlan,
@@ -156,10 +166,11 @@ struct PreparedContainer {
 
 impl Prepared for PreparedContainer {
     /// Devices that are bound into it may be opened.
-    fn restrict(&self, limits: &mut Limits) {
+    fn restrict(&self, node: &Node<'_>, limits: &mut Limits) {
         if let Some(devices) = &mut limits.devices {
-            let sources = self.binds.iter().map(|bind| Path::new(&bind.source));
-            devices.extend(sources.filter_map(Device::of_file));
+            let ports = dpdk::devices(node);
+            let sources = self.binds.iter().map(|bind| &bind.source).chain(&ports);
+            devices.extend(sources.filter_map(|path| Device::of_file(Path::new(path))));
         }
     }
 
@@ -190,7 +201,7 @@ impl Prepared for PreparedContainer {
             storage: node.held(),
             huge_pages: start.huge_pages.clone(),
             env: node.plan.env.clone(),
-            security: self.plan.security.clone(),
+            security: security(&self.plan, node),
         };
         Ok(Some(start::start(&config, start.cgroup)?.process))
     }

@@ -8,6 +8,7 @@
 //! | server | capabilities | why |
 //! |---|---|---|
 //! | QEMU | none | taps and listening sockets are handed over open |
+//! | QEMU, a card by VFIO | none | the guest's memory is pinned within an `RLIMIT_MEMLOCK` of its own |
 //! | QEMU, locked memory | `CAP_IPC_LOCK` | `mlockall(2)` of more than `RLIMIT_MEMLOCK` |
 //! | QEMU, a 9p share of [`Access::Read`] | `CAP_DAC_READ_SEARCH` | files of the share that only their owner may read |
 //! | QEMU, a 9p share of [`Access::Write`] | `CAP_CHOWN`, `CAP_DAC_OVERRIDE`, `CAP_FOWNER`, `CAP_FSETID` | files belong to the guest's users |
@@ -100,6 +101,12 @@ impl Place {
             let covered: PathBuf = Path::new(to).join(covered);
             self.words.extend(["--empty".into(), covered.into()]);
         }
+    }
+
+    /// Lets it lock this much memory.
+    pub fn lock(&mut self, bytes: u64) {
+        self.words
+            .extend(["--lock".into(), bytes.to_string().into()]);
     }
 
     pub fn keep(&mut self, capability: u32) {

@@ -110,7 +110,7 @@ fn become_copy(
     };
     channel.identify(identity, TIMEOUT)?;
     set_links(vm, node.plan, true)?;
-    network::set_up(&channel, node, Some(node.hosts_file()))?;
+    network::set_up(&channel, node, &[], Some(node.hosts_file()))?;
     Ok(channel)
 }
 

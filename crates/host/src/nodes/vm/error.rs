@@ -59,7 +59,7 @@ pub enum Error {
     Template { reason: String },
     #[error("QEMU could not save or load the guest's state: {reason}")]
     State { reason: String },
-    #[error("it has shares of the host, which QEMU cannot save")]
+    #[error("it has shares or cards of the host, which QEMU cannot save")]
     Shares,
     #[error("the machine is not the one that it was saved on: {difference}")]
     OtherMachine { difference: String },
@@ -112,7 +112,9 @@ impl Error {
                 "`qemu-system-x86_64 -cpu help` lists models and features; emulation has few of the newer ones",
             ),
             Self::Template { .. } => Some("`start: boot` needs no template"),
-            Self::Shares => Some("give it `root: disk`, an image of its own, and no binds"),
+            Self::Shares => {
+                Some("give it `root: disk`, an image of its own, no binds, and no card by VFIO")
+            }
             Self::OtherMachine { .. } => Some(
                 "it goes on with the same QEMU, image and fields of the lab; deploy it as it was then",
             ),

@@ -6,15 +6,18 @@ use latlab_model::plan::NodePlan;
 use latlab_wire::channel::{Interface, MAX_PAYLOAD, NetworkConfig, Route};
 
 use super::channel::{self, Channel};
+use crate::links::NicBackend;
 use crate::nodes::driver::Node;
 use crate::sys::named::HOSTS;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sets it up inside, and returns when addresses are usable. `hosts` is the text of the hosts file, if it is the lab's.
+/// Sets it up inside, and returns when addresses are usable. `backends` are the network sides of its interfaces, where some
+/// may be cards of hardware. `hosts` is the text of the hosts file, if it is the lab's.
 pub(super) fn set_up(
     channel: &Channel,
     node: &Node<'_>,
+    backends: &[NicBackend],
     hosts: Option<String>,
 ) -> Result<(), channel::Error> {
     // That of a large lab does not fit a message.
@@ -22,16 +25,21 @@ pub(super) fn set_up(
         Some(hosts) if hosts.len() > MAX_PAYLOAD / 2 => (None, Some(hosts)),
         hosts => (hosts, None),
     };
-    channel.configure_network(config(node.plan, short), TIMEOUT)?;
+    channel.configure_network(config(node.plan, backends, short), TIMEOUT)?;
     match long {
         Some(hosts) => channel.put(&hosts, HOSTS),
         None => Ok(()),
     }
 }
 
-fn config(node: &NodePlan, hosts: Option<String>) -> NetworkConfig {
-    let interfaces = node.interfaces.iter().map(|i| Interface {
+fn config(node: &NodePlan, backends: &[NicBackend], hosts: Option<String>) -> NetworkConfig {
+    let interfaces = node.interfaces.iter().enumerate();
+    let interfaces = interfaces.map(|(index, i)| Interface {
         mac: i.mac.0,
+        own_mac: match backends.get(index) {
+            Some(NicBackend::Card(card)) => card.own_mac,
+            _ => None,
+        },
         name: i.name.clone(),
         mtu: Some(i.mtu),
         addresses: i

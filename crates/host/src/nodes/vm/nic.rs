@@ -10,6 +10,7 @@ use latlab_model::kinds::VmNet;
 use super::accelerator::Accelerator;
 use super::command_line::Line;
 use super::error::Error;
+use crate::links::Card;
 
 /// QEMU's limit of transmit rings that its own process or the host's kernel serves
 /// (`virtio_net_max_tx_queue_size`).
@@ -51,6 +52,8 @@ pub enum Served<'a> {
     },
     /// Another process, which maps the guest's memory and is reached at this socket.
     VhostUser(&'a Path),
+    /// The guest's own driver: the card is hardware that VFIO gives to it.
+    Hardware(&'a Card),
 }
 
 impl Nic<'_> {
@@ -72,7 +75,7 @@ impl Nic<'_> {
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (queues, vhost): (&[_], &[_]) = match &self.served {
             Served::Taps { queues, vhost } => (queues, vhost),
-            Served::VhostUser(_) => (&[], &[]),
+            Served::VhostUser(_) | Served::Hardware(_) => (&[], &[]),
         };
         queues.iter().chain(vhost).copied()
     }
@@ -106,6 +109,12 @@ impl Nic<'_> {
                 let netdev = format!("vhost-user,id=net{index},chardev=net{index},queues={queues}");
                 line.option("-netdev", netdev);
                 first_fd
+            }
+            Served::Hardware(card) => {
+                // Without its option ROM, from which no guest boots.
+                let device = format!("vfio-pci,host={},rombar=0", card.address);
+                line.option("-device", device);
+                return first_fd;
             }
         };
         line.option("-device", self.device(index, accelerator));
@@ -228,6 +237,23 @@ mod tests {
         assert!(line.ends_with("romfile=,mq=on,vectors=6"), "{line}");
         let mut words = Line::default();
         assert_eq!(nic.describe(&mut words, 1, 19, Accelerator::Kvm), 23);
+    }
+
+    #[test]
+    fn a_card_of_hardware_has_neither_rings_nor_descriptors() {
+        let card = Card {
+            address: "0000:03:10.0".into(),
+            group: 12,
+            own_mac: None,
+        };
+        let nic = Nic {
+            mac: [2; 6],
+            shape: VmNet::default(),
+            served: Served::Hardware(&card),
+        };
+        assert_eq!(nic.descriptors().count(), 0);
+        let line = text(&nic, Accelerator::Tcg);
+        assert_eq!(line, "-device vfio-pci,host=0000:03:10.0,rombar=0");
     }
 
     #[test]

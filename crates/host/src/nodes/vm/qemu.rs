@@ -28,6 +28,8 @@ use super::kernel::{Kernel, Transport};
 use super::nic::{self, Nic, Served};
 use super::paths::{PORTS, virtiofs_socket};
 use super::share::{Access, GuestDisks, Share};
+use crate::sys::sriov::Device;
+use crate::sys::vfio;
 
 /// The number under which QEMU inherits the pipe that its guest's console goes to.
 pub const CONSOLE_FD: RawFd = 9;
@@ -41,6 +43,9 @@ pub(super) const STATE_FD: RawFd = MEMORY_FD + 1;
 pub(super) const CLOCK_FD: RawFd = STATE_FD + 1;
 /// The first number under which QEMU inherits a descriptor of a network card.
 pub(super) const FIRST_FD: RawFd = CLOCK_FD + 1;
+
+/// Memory that VFIO pins beside the guest's own: ROMs of the firmware, and memory of other devices.
+const PINNED_BESIDE: u64 = 64 << 20;
 
 /// Where things are in QEMU's place.
 const KERNEL: &str = "/boot/kernel";
@@ -189,10 +194,25 @@ impl VmConfig<'_> {
         }
         kept.into_iter().for_each(|one| place.keep(one));
         for (index, nic) in self.nics.iter().enumerate() {
-            if let Served::VhostUser(socket) = &nic.served {
-                let directory = socket.parent().unwrap_or(Path::new("/"));
-                place.directory(directory, nic::directory(index));
+            match &nic.served {
+                Served::Taps { .. } => {}
+                Served::VhostUser(socket) => {
+                    let directory = socket.parent().unwrap_or(Path::new("/"));
+                    place.directory(directory, nic::directory(index));
+                }
+                Served::Hardware(card) => {
+                    let device = Device {
+                        address: card.address.clone(),
+                    };
+                    // QEMU reads the number of its group there.
+                    place.directory(&device.directory(), device.directory());
+                    place.device(&vfio::file_of(card.group).to_string_lossy());
+                }
             }
+        }
+        if self.has_hardware() {
+            place.device(vfio::CONTAINER);
+            place.lock(self.memory_bytes + PINNED_BESIDE);
         }
         Ok(place)
     }
@@ -216,7 +236,14 @@ impl VmConfig<'_> {
     /// Nothing of the guest's state is on the host.
     pub(super) fn can_be_saved(&self) -> bool {
         let shares = self.all_shares();
-        self.storage.is_empty() && shares.iter().all(|share| share.disk.is_some())
+        let is_inside = self.storage.is_empty() && !self.has_hardware();
+        is_inside && shares.iter().all(|share| share.disk.is_some())
+    }
+
+    /// Whether it drives cards of the host.
+    fn has_hardware(&self) -> bool {
+        let mut nics = self.nics.iter();
+        nics.any(|nic| matches!(nic.served, Served::Hardware(_)))
     }
 
     fn boots(&self) -> bool {
@@ -274,6 +301,9 @@ impl VmConfig<'_> {
         for (index, disk) in self.storage.iter().enumerate() {
             let serial = disk::serial(index);
             words.push(format!("latlab.share={serial}:ext4:{}", disk.at));
+        }
+        if self.has_hardware() {
+            words.push("latlab.drivers".into());
         }
         for (at, bytes) in &self.scratch {
             words.push(format!("latlab.memory={bytes}:{at}"));

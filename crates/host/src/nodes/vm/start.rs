@@ -89,7 +89,7 @@ impl Prepared for PreparedVm {
         let timeout = boot_timeout();
         let (vm, channel) = match &self.snapshot {
             Some(directory) => copy::start(&config, Some(&entry), node, directory, timeout)?,
-            None => self.start_new(&config, &entry, node, timeout)?,
+            None => self.start_new(&config, &entry, start, timeout)?,
         };
         if start.inside.is_some() {
             tuned::apply(&channel)?;
@@ -196,9 +196,10 @@ impl PreparedVm {
         &self,
         config: &VmConfig<'_>,
         entry: &CgroupEntry,
-        node: &Node<'_>,
+        start: &Start<'_>,
         timeout: Duration,
     ) -> Result<(Vm, Channel), Error> {
+        let node = &start.node;
         let (vm, channel) = match self.plan.start {
             GuestStart::Clone => clone::start(config, Some(entry), &self.templates, timeout)?,
             _ => {
@@ -210,7 +211,8 @@ impl PreparedVm {
         // The lab may say itself what is at the place of its hosts file.
         let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
         let is_bound = targets.any(|target| Path::new(HOSTS).starts_with(target));
-        network::set_up(&channel, node, (!is_bound).then(|| node.hosts_file()))?;
+        let hosts = (!is_bound).then(|| node.hosts_file());
+        network::set_up(&channel, node, &start.backends, hosts)?;
         Ok((vm, channel))
     }
 
@@ -245,6 +247,7 @@ impl PreparedVm {
                             vhost: vhost.iter().map(AsFd::as_fd).collect(),
                         },
                         NicBackend::VhostUser(socket) => Served::VhostUser(socket),
+                        NicBackend::Card(card) => Served::Hardware(card),
                     },
                 })
                 .collect(),
@@ -267,7 +270,7 @@ impl PreparedVm {
             NicBackend::Tap(queues) if is_vhost => {
                 queues.iter().map(|_| nic::open_vhost()).collect()
             }
-            NicBackend::Tap(_) | NicBackend::VhostUser(_) => Ok(Vec::new()),
+            NicBackend::Tap(_) | NicBackend::VhostUser(_) | NicBackend::Card(_) => Ok(Vec::new()),
         };
         backends
             .iter()

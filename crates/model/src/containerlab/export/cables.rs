@@ -83,7 +83,7 @@ impl<'a> Cables<'a> {
                 self.add_bridge(link, plan, &there)
             }
             LinkKind::Macvlan => self.add_macvlan(link, &there),
-            LinkKind::Nat | LinkKind::Phys | LinkKind::Sriov => {
+            LinkKind::Nat | LinkKind::Phys | LinkKind::Sriov | LinkKind::Passthrough => {
                 let why = format!(
                     "link `{}` of type {} has no equivalent",
                     *link.name, link.kind.value

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
-use crate::kinds::{Bind, DpdkDriver, LinkKind, NodeKind};
+use crate::kinds::{Bind, DpdkDriver, NodeKind};
 use crate::spec::{Dpdk, Endpoint, Lab, Link, Node, meet};
 use crate::units::{Bytes, CpuList};
 
@@ -57,31 +57,36 @@ impl DpdkPlan {
     /// its huge pages, and `socket` names the socket that serves a port.
     ///
     /// Segments are few files, because a vhost-user peer takes a handful of regions. Addresses are virtual, because no
-    /// port does DMA without an IOMMU.
+    /// port does DMA without an IOMMU. Of the PCI bus nothing is looked at but the ports, of which `device` is the address.
     pub fn arguments(
         &self,
         node: &str,
         directory: &str,
         socket: impl Fn(&str) -> String,
         mac: impl Fn(&str) -> String,
+        device: impl Fn(&str) -> String,
     ) -> Vec<String> {
         let mut all = vec![
             format!("--file-prefix={node}"),
             format!("--huge-dir={directory}"),
             "--single-file-segments".to_owned(),
             "--iova-mode=va".to_owned(),
-            "--no-pci".to_owned(),
         ];
+        // Without a list of devices DPDK would try all of the bus.
+        if self.driver != DpdkDriver::Vfio || self.ports.is_empty() {
+            all.push("--no-pci".to_owned());
+        }
         all.extend(self.cores.iter().map(|cores| format!("--lcores={cores}")));
         let ports = self.ports.iter().enumerate().map(|(number, port)| {
-            let device = self.driver.device();
+            let name = self.driver.device().unwrap_or_default();
             match self.driver {
-                DpdkDriver::AfPacket => format!("--vdev={device}{number},iface={port}"),
+                DpdkDriver::AfPacket => format!("--vdev={name}{number},iface={port}"),
                 DpdkDriver::VirtioUser => format!(
-                    "--vdev={device}{number},path={},mac={},queue_size=256",
+                    "--vdev={name}{number},path={},mac={},queue_size=256",
                     socket(port),
                     mac(port)
                 ),
+                DpdkDriver::Vfio => format!("--allow={}", device(port)),
             }
         });
         all.extend(ports);
@@ -167,7 +172,8 @@ fn check_devices(lab: &Lab, node: &Node, dpdk: &Dpdk, errors: &mut Diagnostics) 
     }
 }
 
-/// A port past the kernel is a ring that the overlay's daemon serves, and nothing of the kernel's is at its end.
+/// A port past the kernel is a ring that the overlay's daemon serves, or a function of a card, and nothing of the kernel's
+/// is at its end.
 fn check_port(node: &Node, dpdk: &Dpdk, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
     let (name, port) = (&node.name.value, &end.interface.value);
     // No quotes are in DPDK's arguments.
@@ -193,13 +199,10 @@ fn check_port(node: &Node, dpdk: &Dpdk, link: &Link, end: &Endpoint, errors: &mu
         errors.add(at, message, hint);
     };
     let kind = link.kind.value;
-    if kind != LinkKind::Overlay {
+    if let Some(wanted) = driver.value.link().filter(|wanted| *wanted != kind) {
         let why = format!("and link `{}` is of type {kind}", *link.name);
-        refuse(
-            driver.at,
-            &why,
-            "use `type: overlay`, or `driver: af-packet`",
-        );
+        let hint = format!("use `type: {wanted}`, or `driver: af-packet`");
+        refuse(driver.at, &why, &hint);
         return;
     }
     let has_impairment = end.netem_at.is_some() || end.impairment.rate.is_some();
@@ -281,6 +284,7 @@ mod tests {
         let mut facts = Facts {
             tools: [("crun".to_string(), "1".to_string())].into(),
             cpus: CpuList::new(vec![0, 1]),
+            interfaces: vec!["nic0".to_string()],
             ..Facts::default()
         };
         facts.machine.memory.total_bytes = 4 << 30;
@@ -338,6 +342,7 @@ mod tests {
                 "/dev/hugepages",
                 |port| format!("/s/{port}"),
                 |_| "02:00:00:00:00:01".into(),
+                |_| "0000:03:10.0".into(),
             );
             all.join(" ")
         };
@@ -350,6 +355,9 @@ mod tests {
         assert!(arguments(user, "type: overlay").ends_with(
             "--no-pci --vdev=net_virtio_user0,path=/s/in,mac=02:00:00:00:00:01,queue_size=256"
         ));
+        let function = "dpdk: {hugepages: 64MiB, devices: in, driver: vfio}";
+        let link = "type: sriov, interfaces: [nic0, nic0]";
+        assert!(arguments(function, link).ends_with("--iova-mode=va --allow=0000:03:10.0"));
     }
 
     #[test]
