@@ -44,13 +44,13 @@ pub fn take(
     let (mut bytes, mut length) = (Vec::new(), 0);
     loop {
         bytes.resize(length + READ_BYTES, 0);
+        // Asked before: what arrives in between would be left behind.
+        let is_under_way = is_under_way(sender, kind)?;
         match recv(shadow, &mut bytes[length..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => break bytes.truncate(length),
             Ok((count, _)) => length += count,
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if is_under_way(sender, kind)? => {
-                await_event(shadow, PollFlags::IN, end)?;
-            }
+            Err(Errno::AGAIN) if is_under_way => await_event(shadow, PollFlags::IN, end)?,
             Err(Errno::AGAIN) => {
                 bytes.truncate(length);
                 return Ok((bytes, Tail::Open));

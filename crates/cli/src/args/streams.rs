@@ -33,8 +33,10 @@ Reasons for which a connection stays plain:
   limit              100,000 streams are open, or descriptors are used up
   off, failed        streams are switched off; a system call failed
 
-With --open, processes stop for some milliseconds while each gets its TCP connection in the \
-place of the stream, which first carries what was not read yet. A stream stays one if:
+With --open, programs stop for some milliseconds while each gets its TCP connection in the place \
+of the stream, which first carries what was not read yet.
+
+A stream stays one if:
   not-stopped        a debugger has one of its processes
   not-found          its descriptor is under way between two processes, or in an io_uring
   urgent-data        an urgent byte was sent and not read
