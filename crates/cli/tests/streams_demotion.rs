@@ -6,6 +6,7 @@ mod common;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use common::python::{await_line, start};
 use common::{Bench, enter, until, whole};
 use serde_json::Value;
 
@@ -21,29 +22,6 @@ fn lab(streams: &str, carrier: &str) -> String {
 }
 
 const ADDRESS: &str = "10.1.0.2";
-
-fn await_line(file: &str, wanted: &[&str]) -> String {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        if text.lines().any(|line| wanted.contains(&line)) {
-            return text;
-        }
-        assert!(Instant::now() < end, "{wanted:?} is not in {file}: {text}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Starts Python in a node, and waits until it is ready. Returns the file of its output.
-fn start(bench: &Bench, lab: &str, node: &str, arguments: &[&str]) -> String {
-    let mut command = vec!["exec", "--detach", lab, node, "--", "python3", "-u", "-c"];
-    command.extend(arguments);
-    let told = bench.latlab(&command).good().out;
-    let output = told.lines().find_map(|line| line.strip_prefix("output "));
-    let output = output.unwrap().to_owned();
-    await_line(&output, &["ready"]);
-    output
-}
 
 fn status(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -8,6 +8,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
+use common::python::{await_line, start};
 use common::{Bench, enter, finish, until, whole};
 use serde_json::Value;
 
@@ -22,29 +23,6 @@ fn lab(streams: &str) -> String {
 }
 
 const ADDRESS: &str = "10.1.0.2";
-
-fn await_line(file: &str, wanted: &str, timeout: Duration) -> String {
-    let end = Instant::now() + timeout;
-    loop {
-        let text = fs::read_to_string(file).unwrap_or_default();
-        if text.lines().any(|line| line == wanted) {
-            return text;
-        }
-        assert!(Instant::now() < end, "{wanted} is not in {file}: {text}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Starts Python in a node, and waits until it is ready. Returns the file of its output.
-fn start(bench: &Bench, lab: &str, node: &str, arguments: &[&str]) -> String {
-    let mut command = vec!["exec", "--detach", lab, node, "--", "python3", "-u", "-c"];
-    command.extend(arguments);
-    let told = bench.latlab(&command).good().out;
-    let output = told.lines().find_map(|line| line.strip_prefix("output "));
-    let output = output.unwrap().to_owned();
-    await_line(&output, "ready", Duration::from_secs(20));
-    output
-}
 
 fn status(bench: &Bench, lab: &str) -> Value {
     let text = bench.latlab(&["streams", lab, "--json"]).good().out;
@@ -223,7 +201,7 @@ fn a_full_table_of_offers_leaves_further_connections_plain() {
         bench.exec(&name, "c", &["python3", "-c", ASK]).good();
         fs::write(&go, "").unwrap();
         for file in [server, client] {
-            await_line(&file, "well", Duration::from_secs(60));
+            await_line(&file, &["well"]);
         }
         until("closed streams are forgotten", || {
             status(bench, &name)["open"] == 0

@@ -11,6 +11,7 @@ pub mod machine;
 #[path = "../../../host/tests/namespaces/mod.rs"]
 pub mod namespaces;
 pub mod programs;
+pub mod python;
 pub mod storage;
 pub mod study;
 pub mod world;

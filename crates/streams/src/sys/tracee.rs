@@ -156,17 +156,9 @@ impl Tracee {
 
     fn registers(&self) -> Result<Registers, Errno> {
         let mut registers = Registers::default();
-        let mut part = libc::iovec {
-            iov_base: (&raw mut registers).cast(),
-            iov_len: size_of::<Registers>(),
-        };
-        self.request(
-            libc::PTRACE_GETREGSET,
-            registers::KIND,
-            (&raw mut part) as usize,
-        )?;
+        let length = self.transfer(libc::PTRACE_GETREGSET, &mut registers)?;
         // A thread of 32 bits has fewer.
-        match part.iov_len == size_of::<Registers>() {
+        match length == size_of::<Registers>() {
             true => Ok(registers),
             false => Err(Errno::NOSYS),
         }
@@ -174,15 +166,17 @@ impl Tracee {
 
     fn set_registers(&self, registers: &Registers) -> Result<(), Errno> {
         let mut copy = *registers;
+        self.transfer(libc::PTRACE_SETREGSET, &mut copy).map(drop)
+    }
+
+    /// Reads or writes all registers; the number of bytes.
+    fn transfer(&self, request: libc::c_uint, registers: &mut Registers) -> Result<usize, Errno> {
         let mut part = libc::iovec {
-            iov_base: (&raw mut copy).cast(),
+            iov_base: std::ptr::from_mut(registers).cast(),
             iov_len: size_of::<Registers>(),
         };
-        self.request(
-            libc::PTRACE_SETREGSET,
-            registers::KIND,
-            (&raw mut part) as usize,
-        )
+        self.request(request, registers::KIND, (&raw mut part) as usize)?;
+        Ok(part.iov_len)
     }
 
     fn signal_mask(&self) -> Result<u64, Errno> {
