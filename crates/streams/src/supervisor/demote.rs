@@ -3,7 +3,7 @@
 //! All processes that have an end of them are stopped meanwhile, so no program sees a moment in between. A stream that
 //! cannot be exchanged at both ends stays one.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -75,22 +75,29 @@ impl Supervisor {
     /// they are switched off.
     pub(super) fn demote(&mut self, node: Option<NodeId>) -> Demoted {
         let is_concerned = |connection: &Connection| {
-            let client = connection.client.as_ref().map(|end| end.session.node);
+            let client = match &connection.state {
+                State::Connecting(connecting) => Some(connecting.held.node()),
+                _ => connection.client.as_ref().map(|end| end.session.node),
+            };
             node.is_none_or(|node| connection.key.server == node || client == Some(node))
         };
-        let connecting: Vec<ConnectionId> = self.connecting.iter().copied().collect();
+        let concerned = self.connections.iter().filter(|(_, c)| is_concerned(c));
+        let (connecting, ids): (Vec<ConnectionId>, Vec<ConnectionId>) = concerned
+            .map(|(id, _)| id)
+            .partition(|id| self.connecting.contains(id));
         connecting
             .into_iter()
             .for_each(|id| self.leave_to_kernel(id));
-        let concerned = self.connections.iter().filter(|(_, c)| is_concerned(c));
-        let ids: Vec<ConnectionId> = concerned.map(|(id, _)| id).collect();
         let begin = Instant::now();
         let mut stopped = Stopped::new(self.ledger.clone());
-        let (found, unstopped) = self.stop_holders(&ids, &mut stopped);
-        self.let_go_of_closed(&ids, &found);
+        let found = self.stop_holders(&ids, &mut stopped);
+        if let Some((places, _)) = &found {
+            self.let_go_of_closed(&ids, places);
+        }
+        let (found, unstopped) = found.unwrap_or_default();
         // Without the tables no end counts as closed.
         let open = self.open_shadows().ok();
-        let mut demoted = Demoted::default();
+        let (mut demoted, mut kept) = (Demoted::default(), BTreeMap::new());
         for id in ids {
             let halves = self.halves(id, &found, open.as_ref(), &unstopped);
             match halves.and_then(|halves| self.demote_one(id, &halves, &mut stopped)) {
@@ -99,16 +106,11 @@ impl Supervisor {
                     demoted.bytes += bytes;
                 }
                 Ok(None) => demoted.reset += 1,
-                Err(reason) => match demoted
-                    .kept
-                    .iter_mut()
-                    .find(|(word, _)| word == reason.word())
-                {
-                    Some((_, count)) => *count += 1,
-                    None => demoted.kept.push((reason.word().into(), 1)),
-                },
+                Err(reason) => *kept.entry(reason.word()).or_default() += 1,
             }
         }
+        let kept = kept.into_iter();
+        demoted.kept = kept.map(|(word, count)| (word.into(), count)).collect();
         let calls = std::mem::take(&mut stopped.calls);
         drop(stopped);
         demoted.stopped_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -131,8 +133,12 @@ impl Supervisor {
     }
 
     /// Stops all processes that have a shadow of these streams. Returns their descriptors, and the processes that were
-    /// not stopped.
-    fn stop_holders(&self, ids: &[ConnectionId], stopped: &mut Stopped) -> (Places, HashSet<u32>) {
+    /// not stopped; `None` where new ones appear again and again.
+    fn stop_holders(
+        &self,
+        ids: &[ConnectionId],
+        stopped: &mut Stopped,
+    ) -> Option<(Places, HashSet<u32>)> {
         let mut inodes = HashSet::new();
         let mut groups: BTreeSet<PathBuf> = BTreeSet::new();
         for connection in ids.iter().filter_map(|id| self.connections.get(*id)) {
@@ -155,10 +161,10 @@ impl Supervisor {
                 }
             }
             if !is_new {
-                return (found, unstopped);
+                return Some((found, unstopped));
             }
         }
-        (Places::new(), unstopped)
+        None
     }
 
     /// Both ends of a stream, the client's first.
@@ -307,8 +313,9 @@ impl Half {
             true => (shadow.as_fd(), anchor.as_fd()),
             false => (anchor.as_fd(), shadow.as_fd()),
         };
-        stopped.replace(*place, session, new, found.close_on_exec)?;
+        // Nothing fails once it is replaced: one end alone would wait for ever.
         let task = Task::open(place.process).map_err(|_| Errno::SRCH)?;
+        stopped.replace(*place, session, new, found.close_on_exec)?;
         registrations::move_all(&task, place.number, old, new, &found.registrations);
         Ok(())
     }

@@ -111,7 +111,8 @@ pub(crate) fn ports(plan: &Plan) -> Result<Vec<Port>, Error> {
 }
 
 impl Port {
-    /// Gives it back to its driver, and its interface what it had. False when the device is gone: it was unplugged.
+    /// Gives it back to its driver, and its interface what it had. False when the device is gone, or its driver makes no
+    /// interface of it in time.
     pub(crate) fn give_back(&self) -> Result<bool, Error> {
         let device = Device {
             address: self.device.clone(),
