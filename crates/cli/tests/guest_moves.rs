@@ -134,7 +134,7 @@ fn refusals(bench: &Bench, lab: &str) {
     let migrate = |node: &str, to: &str| bench.latlab(&["migrate", lab, node, "--to", to]);
     migrate("v", "nowhere").refused(2, "has no node `nowhere`", "its nodes");
     migrate("n", "c").refused(2, "only VMs and containers move", "");
-    migrate("w", "w").refused(2, "it has shares of the host", "root: disk");
+    migrate("w", "w").refused(2, "it has shares or cards of the host", "root: disk");
     migrate("v", "w").refused(2, "is not on link `lan`", "");
     bench.latlab(&["pause", lab, "v"]).good();
     migrate("v", "n").refused(2, "is paused", "resume");

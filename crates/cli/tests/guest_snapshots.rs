@@ -84,7 +84,7 @@ fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     let native = bench.latlab(&["snapshot", lab, "n", "--to", into]);
     native.refused(2, "can be neither saved nor moved", "");
     let shares = bench.latlab(&["snapshot", lab, "w", "--to", into]);
-    shares.refused(2, "it has shares of the host", "root: disk");
+    shares.refused(2, "it has shares or cards of the host", "root: disk");
     assert!(!new.exists(), "a part of a snapshot is left");
     let small = bench.root().join("small");
     fs::create_dir(&small).unwrap();
