@@ -5,6 +5,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -12,6 +13,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 pub use rustix::mount::MountAttrFlags as MountAttributes;
@@ -190,28 +192,58 @@ pub fn execute(arguments: &[CString]) -> io::Error {
 /// Puts this process, and what it starts, under a seccomp filter in the kernel's own form
 /// (`struct sock_filter`, eight bytes each), for good.
 pub fn install_filter(bytes: &[u8]) -> io::Result<()> {
+    install(&instructions(bytes), 0).map(drop)
+}
+
+/// Puts what this command starts under a filter that holds calls, and sends its listener over this socket
+/// (seccomp_unotify(2)).
+pub fn hold_calls(command: &mut Command, bytes: &[u8], socket: OwnedFd) {
+    let filter = instructions(bytes);
+    let hold = move || {
+        let number = install(&filter, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+        // SAFETY: a new descriptor without another owner; execve closes it.
+        let listener = unsafe { OwnedFd::from_raw_fd(number) };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = [listener.as_fd()];
+        control.push(SendAncillaryMessage::ScmRights(&files));
+        let flags = SendFlags::NOSIGNAL;
+        sendmsg(&socket, &[io::IoSlice::new(b"x")], &mut control, flags)?;
+        Ok(())
+    };
+    // SAFETY: system calls on what was made before the fork; nothing is allocated.
+    unsafe {
+        command.pre_exec(hold);
+    }
+}
+
+fn instructions(bytes: &[u8]) -> Vec<libc::sock_filter> {
     let instruction = |b: &[u8]| libc::sock_filter {
         code: u16::from_ne_bytes([b[0], b[1]]),
         jt: b[2],
         jf: b[3],
         k: u32::from_ne_bytes([b[4], b[5], b[6], b[7]]),
     };
-    let mut filter: Vec<_> = bytes.chunks_exact(8).map(instruction).collect();
+    bytes.chunks_exact(8).map(instruction).collect()
+}
+
+/// The descriptor of the listener, where `flags` ask for one, or zero.
+fn install(filter: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<RawFd> {
     let program = libc::sock_fprog {
         len: u16::try_from(filter.len()).unwrap_or(0),
-        filter: filter.as_mut_ptr(),
+        filter: filter.as_ptr().cast_mut(),
     };
+    // As for the host's own children: no slower than without the filter.
+    let flags = flags | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     // SAFETY: the first call changes this process only; the kernel copies `len` instructions from a
-    // live vector.
+    // live vector and writes nothing.
     let result = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         let mode = libc::SECCOMP_SET_MODE_FILTER;
-        // As for the host's own children: no slower than without the filter.
-        let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
         libc::syscall(libc::SYS_seccomp, mode, flags, &raw const program)
     };
-    match result {
-        0 => Ok(()),
+    match RawFd::try_from(result) {
+        Ok(number @ 0..) => Ok(number),
         _ => Err(io::Error::last_os_error()),
     }
 }

@@ -4,7 +4,7 @@
 //! leaves a whole request or none.
 
 use std::fs::File;
-use std::io::{self, IoSliceMut, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
@@ -30,20 +30,25 @@ pub fn socket() -> io::Result<OwnedFd> {
 /// Takes one request and answers it.
 pub fn answer(requests: &OwnedFd) {
     let mut bytes = vec![0; REQUEST_BYTES];
-    // A message without its descriptors has no way back.
-    let Some((length, [output, reply])) = receive(requests, &mut bytes) else {
+    let Some((length, files)) = receive(requests, &mut bytes) else {
         return;
     };
+    let mut files = files.into_iter();
+    // A message without its descriptors has no way back.
+    let (Some(output), Some(reply)) = (files.next(), files.next()) else {
+        return;
+    };
+    let held = files.next().zip(files.next());
     let answer = match decode(&bytes[..length]) {
-        Decoded::Message(Message::Exec { exec, .. }, _) => start(&exec, output),
+        Decoded::Message(Message::Exec { exec, .. }, _) => start(&exec, output, held),
         _ => Answer::NotExecuted(libc::EBADMSG),
     };
     // The latlab that asked may have gone; the command runs all the same.
     let _ = File::from(reply).write_all(&answer.to_bytes());
 }
 
-fn receive(requests: &OwnedFd, bytes: &mut [u8]) -> Option<(usize, [OwnedFd; 2])> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+fn receive(requests: &OwnedFd, bytes: &mut [u8]) -> Option<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let received = recvmsg(requests, &mut [IoSliceMut::new(bytes)], &mut control, flags);
@@ -54,11 +59,12 @@ fn receive(requests: &OwnedFd, bytes: &mut [u8]) -> Option<(usize, [OwnedFd; 2])
             files.extend(given);
         }
     }
-    Some((length, files.try_into().ok()?))
+    Some((length, files))
 }
 
 /// The program is a path; the environment is all it gets. Rights and limits are this process's own, which the host set.
-fn start(exec: &Exec, output: OwnedFd) -> Answer {
+/// `held` are a filter that holds its connections, and the socket for the listener.
+fn start(exec: &Exec, output: OwnedFd, held: Option<(OwnedFd, OwnedFd)>) -> Answer {
     let Some((program, arguments)) = exec.argv.split_first() else {
         return Answer::NotExecuted(libc::ENOENT);
     };
@@ -80,6 +86,13 @@ fn start(exec: &Exec, output: OwnedFd) -> Answer {
         .stdout(output)
         .stderr(errors);
     os::in_a_session(&mut command);
+    if let Some((filter, socket)) = held {
+        let mut bytes = Vec::new();
+        if let Err(error) = File::from(filter).read_to_end(&mut bytes) {
+            return Answer::NotExecuted(errno(&error));
+        }
+        os::hold_calls(&mut command, &bytes, socket);
+    }
     // Its end is collected with all others'.
     match command.spawn() {
         Ok(child) => Answer::Started(child.id()),

@@ -6,15 +6,17 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::criu::{MoodyCriu, Traffic, enter, fill, is_in_repair, start_echo, state_of};
-use common::{Bench, Said, kill_after, tool, until, world};
+use common::python::{await_line, start};
+use common::{Bench, Said, kill_after, tool, until, whole, world};
 use latlab_host::sys::netns::NetNs;
 use latlab_host::sys::process::Process;
 use rustix::process::Signal;
+use serde_json::Value;
 
 /// Three hosts, a container that belongs to one of them, and others that cannot move.
 const LAB: &str = "name: NAME
@@ -444,4 +446,134 @@ fn running(what: &str) -> Vec<String> {
     let states = found.filter_map(|line| line.split_whitespace().next());
     let alive = states.filter(|state| !state.starts_with('Z'));
     alive.map(str::to_owned).collect()
+}
+
+const FLOWS: &str = include_str!("streams/flows.py");
+
+/// A link between three hosts whose connections may be streams.
+const FLOWING: &str = "name: NAME
+topology:
+  nodes: {server: {kind: container}, client: {kind: native}, third: {kind: native}}
+  links:
+    - {type: overlay, streams: STREAMS, carrier: vxlan, endpoints: [\"server:eth0\", \"client:eth0\", \"third:eth0\"], subnets: [10.1.0.0/24]}
+";
+
+/// Connections to the container that come and go, whose bytes are checked.
+struct Calls {
+    output: String,
+    stop: PathBuf,
+}
+
+impl Calls {
+    fn start(bench: &Bench, lab: &str) -> Calls {
+        start(bench, lab, "server", &[FLOWS, "serve", "0.0.0.0"]);
+        let stop = bench.root().join(format!("{lab}-stop"));
+        let call = [FLOWS, "call", "10.1.0.1", stop.to_str().unwrap(), lab];
+        let output = start(bench, lab, "client", &call);
+        Calls { output, stop }
+    }
+
+    /// Lets them go on for a moment.
+    fn go_on(&self) {
+        std::thread::sleep(Duration::from_millis(700));
+        let text = std::fs::read_to_string(&self.output).unwrap();
+        assert!(!text.contains("failed"), "{text}");
+    }
+
+    fn end(self) {
+        std::fs::write(&self.stop, "").unwrap();
+        let text = await_line(&self.output, &["well", "failed"]);
+        assert!(text.ends_with("well\n"), "{text}");
+        println!("    {text}");
+    }
+}
+
+/// Connections that a program has not accepted yet, or has closed with bytes on their way, have no descriptor.
+#[test]
+fn connections_that_come_and_go_outlive_moves_and_snapshots() {
+    enter(
+        "connections_that_come_and_go_outlive_moves_and_snapshots",
+        |bench| {
+            let lab = bench.deploy("plain", &FLOWING.replace("STREAMS", "false"));
+            let calls = Calls::start(bench, &lab);
+            let hosts = ["third", "client", "server"];
+            let moves = if whole() { 3 } else { 2 };
+            for (number, to) in hosts.iter().cycle().take(moves).enumerate() {
+                calls.go_on();
+                println!("    {}", migrate(bench, &lab, "server", to).good().out);
+                calls.go_on();
+                let kept = bench.root().join(number.to_string());
+                let kept = kept.to_str().unwrap();
+                let words = ["snapshot", &lab, "server", "--to", kept];
+                bench.latlab(&words).good();
+            }
+            calls.end();
+            // A server that does not accept would lose who waits.
+            let idle = "import socket, time\n\
+                s = socket.create_server((\"0.0.0.0\", 7005))\nprint(\"ready\", flush=True)\ntime.sleep(600)";
+            start(bench, &lab, "server", &[idle]);
+            let wait = "import socket, time\n\
+                s = socket.create_connection((\"10.1.0.1\", 7005))\nprint(\"ready\", flush=True)\ntime.sleep(600)";
+            start(bench, &lab, "client", &[wait]);
+            let (_, before) = state_of(bench, &lab, "server");
+            let refused = migrate(bench, &lab, "server", "client");
+            let reason = "would lose 1 connection not accepted by its programs yet";
+            refused.refused(2, reason, "does not accept");
+            let now = state_of(bench, &lab, "server");
+            assert_eq!(now, ("running".into(), before));
+            let other = "import socket; socket.create_connection((\"10.1.0.1\", 7005))";
+            bench.exec(&lab, "third", &["python3", "-c", other]).good();
+            bench.latlab(&["destroy", &lab, "-y"]).good();
+            bench.assert_clean();
+        },
+    );
+}
+
+#[test]
+fn streams_of_a_container_that_moves_become_connections() {
+    enter(
+        "streams_of_a_container_that_moves_become_connections",
+        |bench| {
+            let lab = bench.deploy("moves", &FLOWING.replace("STREAMS", "true"));
+            let status = || -> Value {
+                let said = bench.latlab(&["streams", &lab, "--json"]).good();
+                serde_json::from_str(&said.out).unwrap()
+            };
+            let count = |status: &Value, name: &str| status[name].as_u64().unwrap();
+            let calls = Calls::start(bench, &lab);
+            let has_streams = || until("it has streams", || count(&status(), "open") > 8);
+            has_streams();
+            let kept = bench.root().join("kept");
+            let kept = kept.to_str().unwrap();
+            let save = ["snapshot", &lab, "server", "--to", kept];
+            bench.latlab(&save).good();
+            let saved = count(&status(), "demoted");
+            assert!(saved > 0);
+            // After a snapshot it goes on with streams.
+            has_streams();
+            calls.go_on();
+            migrate(bench, &lab, "server", "third").good();
+            let moved = status();
+            assert!(count(&moved, "demoted") > saved, "{moved}");
+            calls.go_on();
+            // From now on all are plain, whatever is switched on.
+            bench.latlab(&["streams", &lab, "on"]).good();
+            migrate(bench, &lab, "server", "client").good();
+            calls.go_on();
+            calls.end();
+            std::fs::remove_dir_all(kept).unwrap();
+            bench.latlab(&[&save[..], &["--stop"]].concat()).good();
+            let restore = ["restore", &lab, "server", "--from", kept];
+            bench.latlab(&restore).good();
+            let reach = "import socket\nsocket.create_connection((\"10.1.0.1\", 7001))\n\
+                print(\"ready\", flush=True)";
+            for node in ["server", "third"] {
+                start(bench, &lab, node, &[reach]);
+            }
+            until("nothing is a stream", || count(&status(), "open") == 0);
+            assert_eq!(status()["streams"], moved["streams"]);
+            bench.latlab(&["destroy", &lab, "-y"]).good();
+            bench.assert_clean();
+        },
+    );
 }

@@ -80,6 +80,12 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
     },
+    /// Whether connections of this node stay plain whatever [`Request::Set`] says: a process that is restored has a
+    /// filter without a listener.
+    Exclude {
+        node: String,
+        on: bool,
+    },
     /// Streams of one node, or all, become plain connections.
     Demote {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +99,8 @@ pub enum Answer {
     Status(Status),
     Demoted(Demoted),
     Done,
+    /// Connections of this node stay plain already.
+    Excluded,
     Refused(String),
 }
 

@@ -1,7 +1,9 @@
 //! Requests of the host to a container's first process: to start a command as its own child.
 //!
 //! A request is one message on a pair of sockets that keeps the bounds of messages: an `Exec` of the guests' channel,
-//! with two descriptors. The first is the file for both outputs of the command, the second a pipe for the answer.
+//! with two descriptors. The first is the file for both outputs of the command, the second a pipe for the answer. Of a
+//! command whose connections are held there are two more: a file with the filter (`struct sock_filter`, eight bytes
+//! each), and a socket that takes its listener (seccomp_unotify(2)).
 
 use crate::channel::HEADER_BYTES;
 use crate::channel::MAX_PAYLOAD;

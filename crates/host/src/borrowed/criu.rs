@@ -48,6 +48,8 @@ pub struct Criu<'a> {
     /// Mounts of the processes whose content is not dumped: their mount points, and where the same file systems are to
     /// be found by a restore.
     pub taken: &'a [(PathBuf, PathBuf)],
+    /// The directory of a group that is frozen, and is again after a dump. Its processes are those that are dumped.
+    pub frozen: Option<&'a Path>,
     /// After this time it is ended.
     pub timeout: Duration,
     /// The end of CRIU that latlab's own end brings.
@@ -96,6 +98,9 @@ impl Criu<'_> {
         for (number, (point, _)) in self.taken.iter().enumerate() {
             let external = format!("mnt[{}]:taken{number}", point.display());
             spawn = spawn.args(["--external", &external]);
+        }
+        if let Some(group) = self.frozen {
+            spawn = spawn.args(["--freeze-cgroup".as_ref(), group.as_os_str()]);
         }
         match dumped {
             Dumped::GoOn => spawn = spawn.args(["--leave-running"]),

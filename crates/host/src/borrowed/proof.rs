@@ -136,6 +136,7 @@ impl Trial {
             log: &log,
             cut: Cut::ByCriu,
             taken: &[],
+            frozen: None,
             timeout: criu::TIMEOUT,
             end: End::WithLatlab,
         };

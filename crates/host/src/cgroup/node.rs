@@ -266,6 +266,14 @@ impl NodeCgroup {
         }
     }
 
+    /// The directory in which it can be frozen.
+    pub fn frozen_in(&self) -> Option<&Path> {
+        let has = |dir: &&PathBuf| {
+            dir.join("cgroup.freeze").exists() || dir.join("freezer.state").exists()
+        };
+        self.dirs.iter().find(has).map(PathBuf::as_path)
+    }
+
     fn freezer(&self) -> Option<Freezer> {
         self.dirs.iter().find_map(|dir| {
             let unified = dir.join("cgroup.freeze");

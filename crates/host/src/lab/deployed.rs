@@ -236,15 +236,6 @@ impl Lab {
         )?)
     }
 
-    /// A filter goes with a process, and its listener cannot be saved with it.
-    pub(super) fn check_no_streams(&self, node: &str) -> Result<(), Error> {
-        let (_, plan) = self.node(node)?;
-        match self.plan().has_streams(plan) {
-            true => Err(Error::HasStreams(node.to_owned())),
-            false => Ok(()),
-        }
-    }
-
     /// Keeps others from unmaking the lab, unless it is being made or unmade by us.
     pub(super) fn share(&self) -> Result<Option<Claim>, Error> {
         if self.claim.is_some() {

@@ -82,8 +82,12 @@ pub enum Error {
     Streams(#[from] streams::Error),
     #[error("no link of lab `{0}` has streams")]
     NoStreams(String),
-    #[error("node `{0}` can be neither saved nor moved: a link of it has streams")]
-    HasStreams(String),
+    #[error("{count} streams of node `{node}` cannot be made plain connections: {reason}")]
+    StreamsStay {
+        node: String,
+        count: u64,
+        reason: String,
+    },
     #[error("latlab-agent is not at {}", .0.display())]
     NoAgent(PathBuf),
     #[error(transparent)]
@@ -163,7 +167,9 @@ impl Error {
             Error::Journal(journal) => journal_hint(journal),
             Error::Streams(streams) => streams.hint(),
             Error::NoStreams(_) => "`streams: true` on a link of type overlay".into(),
-            Error::HasStreams(_) => "remove `streams` from its links, deploy it anew".into(),
+            Error::StreamsStay { .. } => {
+                "end their programs, or debuggers that hold them; the node was left as it is".into()
+            }
             Error::NoLab(_) => "`latlab inspect` lists the deployed labs".into(),
             Error::NoNode { nodes, .. } => format!("its nodes: {}", nodes.join(", ")),
             Error::Lost {

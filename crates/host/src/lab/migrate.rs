@@ -12,6 +12,7 @@ use super::error::Error;
 use super::memory::available_bytes;
 use super::note::Begun;
 use super::options::Step;
+use super::plain::Plain;
 use super::{space, tune};
 use crate::images::Covers;
 use crate::links::{self, Follower, NicBackend};
@@ -46,7 +47,6 @@ impl Lab {
         let (host, _) = self.node(to)?;
         let _alone = self.claim_alone()?;
         self.check_nothing_begun(node)?;
-        self.check_no_streams(node)?;
         self.check_not_paused(node)?;
         let failed = |reason: String| self.unusable(node, session::Error::Other(reason));
         let unmovable = || {
@@ -81,6 +81,7 @@ impl Lab {
                 copied: None,
             },
         )?;
+        let plain = self.make_plain(node)?;
         let (moved, trouble) = match plan.kind().is_guest() {
             true => {
                 let mut overlays = Overlays::prepare(followers).map_err(failed)?;
@@ -88,6 +89,8 @@ impl Lab {
             }
             false => self.migrate_container(&trip, followers)?,
         };
+        // Its host and its network namespace are others than the supervisor knows.
+        plain.into_iter().for_each(Plain::stay);
         let noted = self.replace_process(index, Some(moved.process), |state| {
             state.host = (host != index).then(|| to.to_owned());
             state.moves = moves;

@@ -28,6 +28,7 @@ mod migrate;
 mod note;
 mod options;
 mod pause;
+mod plain;
 mod prepare;
 mod scripts;
 mod snapshot;

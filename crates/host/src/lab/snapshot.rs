@@ -16,6 +16,7 @@ use super::deployed::Lab;
 use super::error::{Error, SAVE_IN};
 use super::note::Begun;
 use super::options::Step;
+use super::plain::Plain;
 use super::{machine, space, tune};
 use crate::borrowed;
 use crate::images::Covers;
@@ -44,7 +45,6 @@ impl Lab {
         let (_, plan) = self.node(node)?;
         let _alone = self.claim_alone()?;
         self.check_nothing_begun(node)?;
-        self.check_no_streams(node)?;
         space::check_unstored(plan)?;
         if !plan.kind().is_guest() {
             self.check_not_paused(node)?;
@@ -62,7 +62,11 @@ impl Lab {
         let save = || {
             check_room(plan, into)?;
             let _note = self.begin(node, &Begun::with_snapshot(Act::Save, into))?;
+            let plain = self.make_plain(node)?;
             let saved = driver.snapshot(&running, into, after).map_err(failed)?;
+            if ends {
+                plain.into_iter().for_each(Plain::stay);
+            }
             let described = self.describe(plan, &saved, into);
             if ends {
                 // The node stands still. Without a description there would be nothing to restore it from.
@@ -171,8 +175,13 @@ impl Lab {
             ..Begun::with_snapshot(Act::Restore, from)
         };
         let note = self.begin(node, &begun)?;
+        // Filters are restored without their listener.
+        let plain = self.exclude_streams(node)?;
         let process = prepared.restore(&start, &saved, from);
         let restored = process.map_err(failed);
+        if restored.is_ok() {
+            plain.into_iter().for_each(Plain::stay);
+        }
         let restored = restored
             .and_then(|process| self.replace_process(index, process, |_| {}))
             .and_then(|()| self.forget_pause(node));

@@ -56,6 +56,16 @@ impl Client {
         }
     }
 
+    /// Has connections of a node stay plain, whatever [`Self::set`] says, or no longer. Whether they did before.
+    pub(crate) fn exclude(&self, node: &str, on: bool) -> Result<bool, Error> {
+        let node = node.to_owned();
+        match self.ask(&Request::Exclude { node, on })? {
+            Answer::Done => Ok(false),
+            Answer::Excluded => Ok(true),
+            other => Err(unexpected(other)),
+        }
+    }
+
     /// Has open streams of a node, or all, be plain connections.
     pub fn demote(&self, node: Option<&str>) -> Result<Demoted, Error> {
         let node = node.map(str::to_owned);
@@ -77,16 +87,16 @@ impl Client {
     }
 }
 
-/// Announces a process of a node. The socket is for its listener; `None` where the supervisor has ended, which leaves the
-/// process's connections plain.
+/// Announces a process of a node. The socket is for its listener; `None` where its connections stay plain: the node is
+/// excluded, or the supervisor has ended.
 pub(crate) fn open_session(directory: &Path, node: &str) -> Result<Option<OwnedFd>, Error> {
     let Ok(client) = Client::connect(directory) else {
         return Ok(None);
     };
     match client.ask(&Request::Session { node: node.into() }) {
         Ok(Answer::Done) => Ok(Some(client.socket)),
+        Ok(Answer::Excluded) | Err(_) => Ok(None),
         Ok(other) => Err(unexpected(other)),
-        Err(_) => Ok(None),
     }
 }
 

@@ -32,10 +32,13 @@ pub mod sched;
 pub mod sealed;
 pub mod seccomp;
 pub mod shared;
+pub mod sockets;
 pub mod spawn;
 pub mod sriov;
+pub mod syn_filter;
 pub mod tap;
 pub mod tcp_repair;
+pub mod tcp_table;
 pub mod tree;
 pub mod vfio;
 

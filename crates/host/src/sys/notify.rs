@@ -7,7 +7,9 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use libc::{BPF_JEQ, sock_filter};
 
-use super::seccomp::{ALLOW, ARCHITECTURE, ARGUMENTS, NATIVE, NUMBER, answer, load, rule, unless};
+use super::seccomp::{
+    self, ALLOW, ARCHITECTURE, ARGUMENTS, NATIVE, NUMBER, answer, load, rule, unless,
+};
 
 const HOLD: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
@@ -90,6 +92,20 @@ impl Default for NotifyFilter {
 }
 
 impl NotifyFilter {
+    pub fn bytes(&self) -> Vec<u8> {
+        seccomp::bytes(&self.0)
+    }
+
+    /// A filter of the same length that allows all calls: of a restored process, whose listener cannot be restored.
+    pub fn bytes_without_listener(&self) -> Vec<u8> {
+        let hold = answer(HOLD);
+        let all = self.0.iter().map(|instruction| {
+            let holds = (instruction.code, instruction.k) == (hold.code, hold.k);
+            if holds { answer(ALLOW) } else { *instruction }
+        });
+        seccomp::bytes(&all.collect::<Vec<_>>())
+    }
+
     /// Puts the calling thread, and what it starts, under the filter, and sends the listener over a connected socket. It
     /// must have given up new privileges, or be root. Makes system calls only.
     pub(super) fn install(&self, socket: RawFd) -> io::Result<()> {

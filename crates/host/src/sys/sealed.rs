@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -44,6 +44,16 @@ fn copy_of_program(path: &Path) -> Result<File, Error> {
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     rustix::fs::fcntl_add_seals(&copy, seals).map_err(|errno| failed(errno.into()))?;
     Ok(copy)
+}
+
+/// A file in memory with this content, to be read from its begin.
+pub fn bytes(content: &[u8]) -> Result<File, Error> {
+    let made = rustix::fs::memfd_create("latlab", MemfdFlags::CLOEXEC);
+    let mut file = File::from(made.map_err(Error::of("make", "a memory file"))?);
+    file.write_all(content)
+        .and_then(|()| file.rewind())
+        .map_err(Error::of("write", "a memory file"))?;
+    Ok(file)
 }
 
 /// Copies a file with holes into memory; holes stay holes. A sealed copy can be mapped writable by one process for

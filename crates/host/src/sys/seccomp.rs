@@ -108,6 +108,18 @@ fn by_argument(
     rule(program, call, &body);
 }
 
+/// A program in the kernel's own form.
+pub(super) fn bytes(program: &[sock_filter]) -> Vec<u8> {
+    let instruction = |i: &sock_filter| {
+        let mut bytes = [0; 8];
+        bytes[..2].copy_from_slice(&i.code.to_ne_bytes());
+        bytes[2..4].copy_from_slice(&[i.jt, i.jf]);
+        bytes[4..].copy_from_slice(&i.k.to_ne_bytes());
+        bytes
+    };
+    program.iter().flat_map(instruction).collect()
+}
+
 impl Filter {
     /// The filter for programs that have these capabilities, by number: a capability is worth
     /// nothing without the calls it is for.
@@ -177,14 +189,7 @@ impl Filter {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        let instruction = |i: &sock_filter| {
-            let mut bytes = [0; 8];
-            bytes[..2].copy_from_slice(&i.code.to_ne_bytes());
-            bytes[2..4].copy_from_slice(&[i.jt, i.jf]);
-            bytes[4..].copy_from_slice(&i.k.to_ne_bytes());
-            bytes
-        };
-        self.0.iter().flat_map(instruction).collect()
+        bytes(&self.0)
     }
 
     /// Puts the calling thread, and what it starts, under the filter, for good. It must have given

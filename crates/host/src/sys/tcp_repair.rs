@@ -1,13 +1,12 @@
 //! Connections in repair mode (tcp(7), `TCP_REPAIR`), in which CRIU reads their state. A program that reads from one
 //! meanwhile fails with EPERM, and closing it tells the peer nothing.
 
-use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use libc::c_int;
-use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use super::process::Process;
+use super::sockets;
 
 /// `linux/tcp.h`: off without a window probe. The connection's own state is untouched, so there is nothing to ask the
 /// peer, and the network may be cut off yet.
@@ -31,15 +30,9 @@ pub fn leave(process: &Process) {
 /// The connections of a process that are in repair mode.
 #[must_use]
 pub fn in_repair(process: &Process) -> Vec<OwnedFd> {
-    let directory = format!("/proc/{}/fd", process.id().pid);
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let sockets = entries.filter_map(|entry| {
-        let target = fs::read_link(entry.path()).ok()?;
-        let number: RawFd = entry.file_name().to_str()?.parse().ok()?;
-        let is_socket = target.to_string_lossy().starts_with("socket:");
-        is_socket.then(|| pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok())?
-    });
-    sockets.filter(is_in_repair).collect()
+    let mut sockets = sockets::of(process);
+    sockets.retain(is_in_repair);
+    sockets
 }
 
 fn is_in_repair(socket: &OwnedFd) -> bool {

@@ -346,7 +346,7 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
         } else if !matches!(action.act, Act::Pause { .. }) && plan.has_streams(node) {
             refuse(
                 "whose TCP connections may be streams",
-                "a node with streams can be neither saved nor moved: remove `streams` from its links",
+                "connections of a node that was saved or moved stay plain: remove `streams` from its links",
             );
         } else if let (false, Some(runtime)) =
             (matches!(action.act, Act::Pause { .. }), watched(node))

@@ -46,6 +46,7 @@ impl Supervisor {
         }
         let answer = match serde_json::from_slice(&bytes) {
             Ok(Request::Session { node }) => match node_of(&self.config, &node) {
+                Ok(node) if self.excluded.contains(&node) => Answer::Excluded,
                 Ok(node) => {
                     client.session = Some(node);
                     Answer::Done
@@ -61,6 +62,7 @@ impl Supervisor {
     fn carry_out(&mut self, request: &Request) -> Answer {
         let node = match request {
             Request::Set { node, .. } | Request::Demote { node } => node.as_deref(),
+            Request::Exclude { node, .. } => Some(node.as_str()),
             Request::Session { .. } | Request::Status => None,
         };
         let node = match node.map(|node| node_of(&self.config, node)).transpose() {
@@ -80,12 +82,22 @@ impl Supervisor {
                 self.off.insert(node);
                 Answer::Done
             }
+            (Request::Exclude { on: true, .. }, Some(node)) => match self.excluded.insert(node) {
+                true => Answer::Done,
+                false => Answer::Excluded,
+            },
+            (Request::Exclude { on: false, .. }, Some(node)) => {
+                self.excluded.remove(&node);
+                Answer::Done
+            }
             (Request::Demote { .. }, node) => {
                 let demoted = self.demote(node);
                 self.demoted += demoted.streams;
                 Answer::Demoted(demoted)
             }
-            (Request::Session { .. } | Request::Status, _) => Answer::Status(self.status()),
+            (Request::Session { .. } | Request::Exclude { .. } | Request::Status, _) => {
+                Answer::Status(self.status())
+            }
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Supervisor {
     pub(super) on: bool,
     /// Nodes whose connections are plain although streams are on.
     pub(super) off: HashSet<NodeId>,
+    /// Nodes whose connections are plain whatever is switched on.
+    pub(super) excluded: HashSet<NodeId>,
     pub(super) registry: Registry,
     pub(super) connections: Connections,
     /// Those whose client's call is held.
@@ -112,6 +114,7 @@ impl Supervisor {
             nodes: nodes.map_err(failed("open the nodes' namespaces"))?,
             on: true,
             off: HashSet::new(),
+            excluded: HashSet::new(),
             registry: Registry::new(&config),
             config,
             connections: Connections::default(),
@@ -159,7 +162,7 @@ impl Supervisor {
     }
 
     pub(super) fn is_off(&self, node: NodeId) -> bool {
-        !self.on || self.off.contains(&node)
+        !self.on || self.off.contains(&node) || self.excluded.contains(&node)
     }
 
     /// Counts a connection that stays plain.

@@ -9,10 +9,12 @@
 //! label: a latlab that is killed on the way leaves nothing that `destroy` does not find.
 
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::drain::{self, Drained};
 use super::error::Error;
 use super::handle::Container;
 use super::mend;
@@ -25,6 +27,7 @@ use crate::nodes::mend::{Act, Found};
 use crate::nodes::session::After;
 use crate::sys::inside;
 use crate::sys::netns::NetNs;
+use crate::sys::notify::NotifyFilter;
 use crate::sys::proc::Stat;
 use crate::sys::process::{Process, ProcessId};
 
@@ -72,6 +75,7 @@ pub fn save(
         log: &log,
         cut: Cut::ByCriu,
         taken: &[],
+        frozen: None,
         timeout: criu::TIMEOUT,
         end: End::Own(&container.cgroup),
     };
@@ -80,12 +84,16 @@ pub fn save(
         After::Ends => Dumped::Stand,
     };
     standstill::note_stopped(container)?;
-    let dumped = criu.dump(&init, fate);
+    let drained = Drained::make(container)?;
+    let frozen = drained.frozen();
+    let dumped = Criu { frozen, ..criu }.dump(&init, fate);
+    drop(drained);
     dumped.map_err(|error| {
         // A CRIU that was killed leaves what it did so far.
         let _ = mend::settle(container, netns, Act::Save, Found::Before);
         explain(DUMP, error, &log)
     })?;
+    allow_held_calls(into)?;
     let mut names = Vec::new();
     let entries = fs::read_dir(into).map_err(Error::io("list", into))?;
     for entry in entries.flatten() {
@@ -96,6 +104,34 @@ pub fn save(
     }
     names.sort();
     Ok(names)
+}
+
+/// Has the filters in these images hold no calls. A listener cannot be restored, and without one a held call fails.
+pub(super) fn allow_held_calls(images: &Path) -> Result<(), Error> {
+    let path = images.join("seccomp.img");
+    let mut bytes = match fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(Error::io("read", &path))?,
+    };
+    let filter = NotifyFilter::default();
+    let (held, allowed) = (filter.bytes(), filter.bytes_without_listener());
+    let mut places = Vec::new();
+    let mut start = 0;
+    while let Some(place) = find(&bytes[start..], &held) {
+        places.push(start + place);
+        start += place + held.len();
+    }
+    if places.is_empty() {
+        return Ok(());
+    }
+    for place in places {
+        bytes[place..place + held.len()].copy_from_slice(&allowed);
+    }
+    fs::write(&path, bytes).map_err(Error::io("write", &path))
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
 }
 
 /// Ends a container that was saved and stands still.
@@ -127,6 +163,7 @@ pub fn load(
         log: &log,
         cut: Cut::ByCriu,
         taken: &[],
+        frozen: None,
         timeout: criu::TIMEOUT,
         end: End::Own(cgroup),
     };
@@ -138,6 +175,8 @@ pub fn load(
         let restored = criu.restore(Some(place), &dir.join(PID_FILE));
         restored.map_err(|error| explain(RESTORE, error, &log))
     })?;
+    // Listening sockets were dumped as they stood then.
+    drain::release(cgroup);
     Ok(process.id())
 }
 
@@ -154,18 +193,26 @@ pub(super) fn explain(verb: &'static str, error: criu::Error, log: &Path) -> Err
 
 /// Processes that the first one did not start would be missing from the images, and end with it.
 pub(super) fn check_all_below(cgroup: &NodeCgroup, first: ProcessId) -> Result<(), Error> {
-    let all = cgroup.pids()?;
-    let below = standstill::below(&all, first.pid);
-    match all.iter().find(|pid| !below.contains(pid)) {
-        None => Ok(()),
-        Some(pid) => Err(Error::NotKept(format!(
-            "its first process did not start process {pid} (`{}`)",
-            name(*pid)
-        ))),
+    /// Processes end, and others become parents, while they are looked at.
+    const LOOKS: usize = 5;
+    let mut last = None;
+    for _ in 0..LOOKS {
+        let all = cgroup.pids()?;
+        let below = standstill::below(&all, first.pid);
+        let others = all.iter().filter(|pid| !below.contains(pid));
+        last = others.filter_map(|pid| Some((*pid, name(*pid)?))).next();
+        if last.is_none() {
+            return Ok(());
+        }
     }
+    let (pid, name) = last.unwrap_or_default();
+    Err(Error::NotKept(format!(
+        "its first process did not start process {pid} (`{name}`)"
+    )))
 }
 
-fn name(pid: u32) -> String {
+/// None of a process that has ended.
+fn name(pid: u32) -> Option<String> {
     let stat = standstill::stat(pid);
-    Stat::parse(&stat).map_or_else(|| "?".to_owned(), |stat| stat.name.to_owned())
+    Stat::parse(&stat).map(|stat| stat.name.to_owned())
 }

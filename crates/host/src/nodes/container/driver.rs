@@ -52,11 +52,8 @@ impl Driver for ContainerPlan {
     }
 
     fn detach(&self, node: &Node<'_>, command: &Command) -> Result<Detached, Error> {
-        let container = container(node)?;
-        Ok(match node.stream_session()? {
-            Some(listener) => container.detach_held(command, &listener)?,
-            None => container.detach(command)?,
-        })
+        let listener = node.stream_session()?;
+        Ok(container(node)?.detach(command, listener.as_ref())?)
     }
 
     fn agent(&self, _agent: &Path) -> String {

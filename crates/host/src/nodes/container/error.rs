@@ -47,6 +47,9 @@ pub enum Error {
     NotKept(String),
     #[error("the container cannot be saved or moved: {0} stays beside it and would lose it")]
     Watched(Runtime),
+    /// Connections without a descriptor.
+    #[error("it would lose {0}")]
+    Undrained(String),
     #[error("the network cannot follow the container: {0}")]
     NotMoved(String),
     #[error(transparent)]
@@ -62,6 +65,9 @@ impl Error {
             }
             Self::NotKept(_) => {
                 "commands that are to be kept are started by `latlab exec --detach`".into()
+            }
+            Self::Undrained(_) => {
+                "their peers have not read them, or a server does not accept; try again, or end these".into()
             }
             Self::Watched(_) => {
                 "`runtime: crun` and `runc` leave nothing beside a container".into()

@@ -5,7 +5,6 @@
 //! seccomp filter that the container was given. It is latlab's own child: its descriptors are the caller's, its
 //! status and signals need no go-between.
 
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -14,15 +13,13 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use super::config::{AGENT_INSIDE, Config, PROBE, SYS_NICE};
 use super::error::Error;
 use super::handle::Container;
-use super::start::OUTPUT;
-use crate::nodes::output;
 use crate::nodes::piped::{PipedSession, Streams};
-use crate::nodes::session::{Command, Detached};
+use crate::nodes::session::Command;
 use crate::sys::notify::NotifyFilter;
 use crate::sys::process::Process;
 use crate::sys::seccomp::Filter;
 use crate::sys::spawn::{Confinement, Executable, Root, Spawn};
-use crate::sys::{self, inside, proc, sealed};
+use crate::sys::{inside, sealed};
 
 impl Container {
     /// Starts a command on the given descriptors. At a terminal it stays in the caller's session, so that the
@@ -113,32 +110,6 @@ impl Container {
         listener: Option<&OwnedFd>,
     ) -> Result<PipedSession, Error> {
         PipedSession::start(|streams| self.spawn_held(command, streams, listener))
-    }
-
-    /// Starts a command that outlives this latlab, and whose connections are held. The first process starts none such: it
-    /// could be saved with what it started, which the filter rules out.
-    pub(super) fn detach_held(
-        &self,
-        command: &Command,
-        listener: &OwnedFd,
-    ) -> Result<Detached, Error> {
-        let directory = self.output_directory()?;
-        let (name, output) = output::new_file(directory.as_fd())?;
-        let null = File::open("/dev/null").map_err(sys::Error::of("open", "/dev/null"))?;
-        let streams = Streams {
-            stdin: null.as_fd(),
-            stdout: output.as_fd(),
-            stderr: output.as_fd(),
-        };
-        let started = self.spawn_held(command, streams, Some(listener));
-        let process = started.inspect_err(|_| {
-            // Nothing was written to it.
-            let _ = rustix::fs::unlinkat(&directory, &name, rustix::fs::AtFlags::empty());
-        })?;
-        Ok(Detached {
-            pid: proc::innermost_pid(process.id().pid)?,
-            output: self.dir.join(OUTPUT).join(name),
-        })
     }
 
     /// The container's root as its first process sees it, which is more than its mount namespace

@@ -28,6 +28,7 @@
 
 pub mod checkpoint;
 mod config;
+mod drain;
 mod driver;
 pub(super) mod error;
 mod exec;

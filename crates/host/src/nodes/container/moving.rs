@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::checkpoint::{self, DUMP, RESTORE};
+use super::drain::{self, Drained};
 use super::error::Error;
 use super::handle::Container;
 use super::standstill::{self, DUMP_LOG, LIMITS, PID_FILE, RESTORE_LOG};
@@ -74,13 +75,14 @@ pub(super) fn run(
             taken: &taken,
             began: Instant::now(),
         };
-        let stopped_ns = monotonic_ns();
-        let process = copy.make(&source, from, to, switch)?;
+        let (process, stopped_ns) = copy.make(&source, from, to, switch)?;
         let trouble = switch.running().err();
         let stood = Stood {
             stopped_ns,
             running_ns: monotonic_ns(),
         };
+        // Connections were made of a listening socket with a filter.
+        drain::release(&container.cgroup);
         let stays = standstill::end(&source)
             .err()
             .map(|error| error.to_string());
@@ -125,7 +127,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Dumps the container, which stands still from then on, and restores it; the first process of the copy. Fails with
+    /// Dumps the container and restores it; the first process of the copy, and when it began to stand still. Fails with
     /// the container as it was.
     fn make(
         &self,
@@ -133,24 +135,20 @@ impl Copy<'_> {
         from: &NetNs,
         to: &NetNs,
         switch: &mut dyn Switch,
-    ) -> Result<Process, Error> {
+    ) -> Result<(Process, u64), Error> {
         let cgroup = &self.container.cgroup;
         let stopped = standstill::note_stopped(self.container)?;
         let entry = cgroup.entry()?;
         let mut sources = None;
-        let made = switch
-            .stopped()
-            .map_err(Error::NotMoved)
-            .and_then(|()| self.dump(source, from))
-            .and_then(|()| {
-                // None can be born any more.
-                sources = Some(cgroup.pids()?.into_iter().collect());
-                let place = Place {
-                    root: self.root,
-                    cgroup: &entry,
-                };
-                self.restore(place, to)
-            });
+        let made = self.quiet(from, switch, source).and_then(|stopped_ns| {
+            // None can be born any more.
+            sources = Some(cgroup.pids()?.into_iter().collect());
+            let place = Place {
+                root: self.root,
+                cgroup: &entry,
+            };
+            Ok((self.restore(place, to)?, stopped_ns))
+        });
         made.inspect_err(|_| {
             // Before the copy ends: what it would send at its end is not for its peers.
             switch.given_up();
@@ -159,6 +157,17 @@ impl Copy<'_> {
             }
             standstill::go_on(cgroup, &stopped);
         })
+    }
+
+    /// Dumps the container, cut off from its peers, once none of its connections is the kernel's alone. When it began to
+    /// stand still.
+    fn quiet(&self, from: &NetNs, switch: &mut dyn Switch, source: &Process) -> Result<u64, Error> {
+        let drained = Drained::make(self.container)?;
+        switch.stopped().map_err(Error::NotMoved)?;
+        drained.release_listeners();
+        self.dump(source, from, &drained)?;
+        // The copy comes into the same group.
+        drained.end()
     }
 
     fn criu<'a>(&'a self, netns: &'a NetNs, log: &'a Path) -> Criu<'a> {
@@ -171,14 +180,20 @@ impl Copy<'_> {
             cut: Cut::ByCaller,
             taken: self.taken,
             timeout: SWITCH_TIMEOUT.saturating_sub(self.began.elapsed()),
+            frozen: None,
             end: End::Own(&self.container.cgroup),
         }
     }
 
-    fn dump(&self, source: &Process, from: &NetNs) -> Result<(), Error> {
+    fn dump(&self, source: &Process, from: &NetNs, drained: &Drained<'_>) -> Result<(), Error> {
         let log = self.container.dir.join(DUMP_LOG);
-        let dumped = self.criu(from, &log).dump(source, Dumped::Stand);
-        dumped.map_err(|error| checkpoint::explain(DUMP, error, &log))
+        let criu = Criu {
+            frozen: drained.frozen(),
+            ..self.criu(from, &log)
+        };
+        let dumped = criu.dump(source, Dumped::Stand);
+        dumped.map_err(|error| checkpoint::explain(DUMP, error, &log))?;
+        checkpoint::allow_held_calls(self.images)
     }
 
     fn restore(&self, place: Place<'_>, to: &NetNs) -> Result<Process, Error> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use super::drain;
 use super::error::Error;
 use super::handle::Container;
 use crate::cgroup::NodeCgroup;
@@ -82,6 +83,7 @@ pub(super) fn go_on(cgroup: &NodeCgroup, stopped: &BTreeSet<u32>) {
             let _ = process.signal(Signal::CONT);
         }
     }
+    drain::release(cgroup);
 }
 
 /// Whether a process stands still by a signal (proc_pid_stat(5)).

@@ -15,7 +15,7 @@
 //! ```
 
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,6 @@ use std::time::{Duration, Instant};
 use latlab_model::kinds::Bind;
 use latlab_model::plan::HUGE_PAGES_AT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::MemfdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
@@ -37,12 +36,11 @@ use super::runtimes::{launch, launchers, members, world};
 use super::{hosts, rights};
 use crate::cgroup::NodeCgroup;
 use crate::nodes::storage::{Held, Ready};
-use crate::sys;
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::process::{Exit, LAB_VARIABLE, Process};
 use crate::sys::seccomp::Filter;
 use crate::sys::spawn::{Executable, Spawn};
-use crate::sys::{inside, mount};
+use crate::sys::{self, inside, mount, sealed};
 
 /// A runtime takes some ten milliseconds; on a machine that thrashes, seconds.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -157,12 +155,8 @@ fn filter(config: &Config) -> Result<Option<File>, Error> {
     if !config.is_filtered() {
         return Ok(None);
     }
-    let made = rustix::fs::memfd_create("latlab-filter", MemfdFlags::CLOEXEC);
-    let mut file = File::from(made.map_err(sys::Error::of("make", "a memory file"))?);
-    file.write_all(&Filter::new(&config.capabilities()).bytes())
-        .and_then(|()| file.rewind())
-        .map_err(sys::Error::of("write", "the seccomp filter"))?;
-    Ok(Some(file))
+    let filter = Filter::new(&config.capabilities());
+    Ok(Some(sealed::bytes(&filter.bytes())?))
 }
 
 /// Mounts the image with a writable layer, in which the hosts file is. Returns what is below it without layers.

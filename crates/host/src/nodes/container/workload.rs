@@ -27,15 +27,17 @@ use super::handle::Container;
 use super::start::OUTPUT;
 use crate::nodes::output;
 use crate::nodes::session::{Command, Detached};
-use crate::sys;
+use crate::sys::notify::NotifyFilter;
 use crate::sys::process::{LAB_VARIABLE, Process};
+use crate::sys::{self, sealed};
 
 /// The first process answers at once; on a machine that thrashes, in seconds.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Container {
-    /// Has the first process start a command. Fails when the container has ended, or the program is not in it.
-    pub fn detach(&self, command: &Command) -> Result<Detached, Error> {
+    /// Has the first process start a command, whose connections are held for the supervisor that gets their listener at
+    /// this socket. Fails when the container has ended, or the program is not in it.
+    pub fn detach(&self, command: &Command, listener: Option<&OwnedFd>) -> Result<Detached, Error> {
         let init = Process::open(self.process)?.ok_or(Error::Ended)?;
         let config = Config::read(&self.dir)?;
         let root = self.open_root();
@@ -63,7 +65,15 @@ impl Container {
         };
         let directory = open_outputs(root.as_fd())?;
         let (name, file) = output::new_file(directory.as_fd())?;
-        let started = ask(&init, exec, file.as_fd());
+        let held = listener.map(|socket| {
+            let filter = sealed::bytes(&NotifyFilter::default().bytes())?;
+            Ok::<_, Error>((filter, socket.as_fd()))
+        });
+        let held = held.transpose()?;
+        let held = held
+            .as_ref()
+            .map(|(filter, socket)| [filter.as_fd(), *socket]);
+        let started = ask(&init, exec, file.as_fd(), held);
         let pid = started.and_then(|answer| match answer {
             Answer::Started(pid) => Ok(pid),
             Answer::NoDirectory(errno) => Err(refused("enter directory", cwd, errno)),
@@ -84,13 +94,6 @@ fn refused(action: &'static str, object: &str, errno: i32) -> Error {
     sys::Error::of(action, object)(std::io::Error::from_raw_os_error(errno)).into()
 }
 
-impl Container {
-    /// The directory of outputs, held while the container runs.
-    pub(super) fn output_directory(&self) -> Result<OwnedFd, Error> {
-        open_outputs(self.open_root()?.as_fd())
-    }
-}
-
 /// The directory of outputs, in the container's own mounts: a file opened elsewhere could not be opened again by a
 /// restore.
 fn open_outputs(root: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
@@ -100,7 +103,13 @@ fn open_outputs(root: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     opened.map_err(|errno| Error::io("open", path)(errno.into()))
 }
 
-fn ask(init: &Process, exec: Exec, output: BorrowedFd<'_>) -> Result<Answer, Error> {
+/// `held` are a filter and a socket for its listener.
+fn ask(
+    init: &Process,
+    exec: Exec,
+    output: BorrowedFd<'_>,
+    held: Option<[BorrowedFd<'_>; 2]>,
+) -> Result<Answer, Error> {
     let socket = pidfd_getfd(init, HOST_FD, PidfdGetfdFlags::empty());
     let socket = socket.map_err(sys::Error::of("take the socket of process", init.id().pid))?;
     let pipe = pipe_with(PipeFlags::CLOEXEC).map_err(sys::Error::of("make", "a pipe"))?;
@@ -111,8 +120,9 @@ fn ask(init: &Process, exec: Exec, output: BorrowedFd<'_>) -> Result<Answer, Err
         program: "the command".into(),
         reason: long.to_string(),
     })?;
-    let files = [output, reply.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut files = vec![output, reply.as_fd()];
+    files.extend(held.into_iter().flatten());
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));
     // A first process that takes no messages has a full socket one day; no latlab is to wait for it.

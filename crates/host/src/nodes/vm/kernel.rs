@@ -4,12 +4,14 @@
 //! the archive's signatures, and are unpacked with `dpkg-deb` into a cache: never installed, so the host
 //! boots what it booted before. What a flavour stands for is decided when it is first used and then kept
 //! (`standard.json` in the cache): two runs a month apart boot the same kernel, without network. Removing
-//! the cache, or that file, asks the archive again.
+//! the cache, or that file, asks the archive again. Another configuration of apt (`APT_CONFIG`) has a choice of its own.
 //!
 //! The bare kernel, from any origin, is taken out of the `vmlinuz` once ([`super::bzimage`] says why)
 //! and kept beside; where that is impossible the `vmlinuz` itself is booted, and the reason is kept.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -165,7 +167,10 @@ fn choose(
     cache: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Chosen, Error> {
-    let memory = cache.join(format!("{which}.json"));
+    let memory = cache.join(memory_name(
+        which,
+        std::env::var_os("APT_CONFIG").as_deref(),
+    ));
     if let Ok(text) = fs::read(&memory) {
         // A file we cannot read as ours is replaced, as is one whose kernel is gone.
         let chosen = serde_json::from_slice::<Chosen>(&text).ok();
@@ -186,6 +191,18 @@ fn choose(
     })?;
     write_atomically(&memory, &text, 0o644)?;
     Ok(chosen)
+}
+
+/// The file that keeps what a flavour stands for, under a configuration of apt.
+fn memory_name(which: &str, apt: Option<&OsStr>) -> String {
+    match apt.filter(|path| !path.is_empty()) {
+        None => format!("{which}.json"),
+        Some(path) => {
+            let mut hasher = DefaultHasher::new();
+            path.hash(&mut hasher);
+            format!("{which}-{:016x}.json", hasher.finish())
+        }
+    }
 }
 
 fn image_in(root: &Path) -> Result<PathBuf, Error> {
@@ -307,5 +324,13 @@ mod tests {
         let error = resolve("standard", &cache, &mut |_| panic!("nothing to fetch")).unwrap_err();
         assert!(matches!(error, Error::NoImage { .. }), "{error}");
         fs::remove_dir_all(cache).unwrap();
+    }
+    #[test]
+    fn each_configuration_of_apt_has_a_memory_of_its_own() {
+        let of = |apt: Option<&str>| memory_name("standard", apt.map(OsStr::new));
+        assert_eq!(of(None), "standard.json");
+        assert_eq!(of(Some("")), "standard.json");
+        let names = ["standard.json".to_owned(), of(Some("/a")), of(Some("/b"))];
+        assert_eq!(std::collections::BTreeSet::from(names).len(), 3);
     }
 }
