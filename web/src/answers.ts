@@ -97,7 +97,9 @@ export function typical(cell: Cell): string {
 
 function remarks(cell: Cell): string[] {
   const list: string[] = [];
-  if (cell.environment.emulated) list.push('software emulation');
+  const { emulated, emulation = [] } = cell.environment;
+  if (emulation.length > 0) list.push(`emulated: ${emulation.join(', ')}`);
+  else if (emulated) list.push('software emulation');
   if (cell.overloaded > 0) list.push(`${cell.overloaded} of ${cell.replicates} trials overloaded`);
   if (cell.repeated) list.push(`${cell.repeated} of ${cell.replicates} trials repeated`);
   return list;

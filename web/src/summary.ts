@@ -132,6 +132,8 @@ export interface CellScaling {
 
 export interface Environment {
   emulated: boolean;
+  /** The emulated parts, each with its emulator: `card eth0 (igb, by QEMU)`. */
+  emulation?: string[];
   facts: Record<string, string>;
 }
 

@@ -17,7 +17,7 @@ use latlab_host::facts::catalogue::{ENTRIES, Entry, Group};
 use latlab_host::facts::tools::TOOLS;
 use latlab_host::facts::{self, ReadOptions};
 use latlab_host::lab;
-use latlab_model::facts::{Cache, Capability, Facts, Machine, Nic, Readiness, Storage};
+use latlab_model::facts::{Cache, Capability, Facts, Machine, Nic, Readiness, Storage, WiredPort};
 use latlab_model::units::Bytes;
 
 use crate::failure::{Failure, Outcome};
@@ -66,7 +66,8 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     if facts::fetches_kernel(&options) {
         eprintln!("fetching a guest kernel to prove KVM with (about 70 MB, once)");
     }
-    let facts = facts::read(&options);
+    let mut facts = facts::read(&options);
+    crate::machine_file::add_to(&mut facts)?;
     let text = match args.format {
         Format::Human => {
             let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
@@ -184,6 +185,12 @@ impl Page {
         self.fact("kernel's work", &quiet(machine));
         for nic in &machine.nics {
             self.fact("network card", &network_card(nic, facts));
+        }
+        for port in facts.wiring.iter().flat_map(|wiring| &wiring.ports) {
+            self.fact("port", &port_words(port));
+        }
+        for cable in facts.wiring.iter().flat_map(|wiring| &wiring.cables) {
+            self.fact("cable", &cable.join(" – "));
         }
         for (paths, free, total) in by_file_system(&machine.storage) {
             self.fact("free space", &format!("{free} of {total} for {paths}"));
@@ -417,11 +424,30 @@ fn network_card(nic: &Nic, facts: &Facts) -> String {
     words.extend(nic.driver.clone());
     words.extend(nic.speed_mbit.map(|speed| format!("{speed} Mbit/s")));
     words.extend((!nic.carrier).then(|| "no carrier".into()));
+    words.extend(nic.pci.clone());
+    words.extend(nic.numa_node.map(|node| format!("memory node {node}")));
+    words.extend(nic.iommu_group.map(|group| format!("IOMMU group {group}")));
+    words.extend((nic.sriov_vfs > 0).then(|| format!("{} virtual functions", nic.sriov_vfs)));
+    words.extend(
+        nic.emulated_by
+            .as_ref()
+            .map(|by| format!("emulated by {by}")),
+    );
     let whose = match facts.interfaces_in_use.get(&nic.name) {
         Some(why) => format!("the host uses it: {why}"),
         None => "free for a link of type phys".into(),
     };
     format!("{}; {whose}", words.join(", "))
+}
+
+/// A port of the machine's file: its interface, or what is wrong with it and what to do.
+fn port_words(port: &WiredPort) -> String {
+    let name = &port.name;
+    match (&port.fault, &port.interface) {
+        (Some(fault), _) => format!("{name}: {}; {}", fault.message, fault.hint),
+        (None, Some(interface)) => format!("{name} is {interface}"),
+        (None, None) => name.clone(),
+    }
 }
 
 /// Groups paths by file system, recognised by its total size.
@@ -487,6 +513,8 @@ fn wrapped(words: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use latlab_model::facts::{Fault, Wiring};
+
     use super::*;
 
     fn machine() -> Facts {
@@ -555,6 +583,46 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("veth: needs root"), "{text}");
+    }
+
+    #[test]
+    fn cards_ports_and_cables_are_shown() {
+        let mut facts = machine();
+        facts.machine.nics = vec![Nic {
+            name: "eth0".into(),
+            driver: Some("igb".into()),
+            carrier: true,
+            pci: Some("0000:01:00.0".into()),
+            iommu_group: Some(12),
+            numa_node: Some(1),
+            sriov_vfs: 7,
+            emulated_by: Some("QEMU".into()),
+            ..Nic::default()
+        }];
+        let port = |name: &str, fault: Option<&str>| WiredPort {
+            name: name.into(),
+            interface: fault.is_none().then(|| "eth0".into()),
+            pci: None,
+            fault: fault.map(|message| Fault {
+                message: message.into(),
+                hint: "look".into(),
+            }),
+        };
+        facts.wiring = Some(Wiring {
+            file: "machine.yaml".into(),
+            ports: vec![port("left", None), port("right", Some("it is not there"))],
+            cables: vec![["left".into(), "right".into()]],
+        });
+        let text = render(&facts, false);
+        for line in [
+            "  network card    eth0, igb, 0000:01:00.0, memory node 1, IOMMU group 12, 7 virtual functions,",
+            "emulated by QEMU; free for a link of type phys",
+            "  port            left is eth0",
+            "  port            right: it is not there; look",
+            "  cable           left – right",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]

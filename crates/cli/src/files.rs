@@ -19,7 +19,7 @@ use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
 use latlab_model::units::CpuList;
 
 use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
-use crate::{profiles, studies};
+use crate::{machine_file, profiles, studies};
 
 /// A text and its name in messages.
 #[derive(Debug)]
@@ -121,6 +121,11 @@ impl Source {
         self.is(DocumentKind::Image)
     }
 
+    /// Whether it names the ports and cables of a machine.
+    pub fn is_machine(&self) -> bool {
+        self.is(DocumentKind::Machine)
+    }
+
     fn is(&self, wanted: DocumentKind) -> bool {
         let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
         kind.is_ok_and(|kind| kind == wanted)
@@ -181,12 +186,14 @@ impl<'a> Machine<'a> {
             }
             Machine::Here => {
                 let mut options = here();
+                let mut has_cards = false;
                 options.prove = also.iter().map(ToString::to_string).collect();
                 options.detail = detail;
                 for lab in labs {
                     let of_lab = ReadOptions::for_lab(lab, options.cpus.clone());
                     options.prove.extend(of_lab.prove);
                     options.placement |= of_lab.placement;
+                    has_cards |= lab.has_cards();
                     // Whether KVM works is proven by booting a kernel, which may have to be fetched
                     // first; a VM needs one anyway.
                     options.detail |= lab.nodes.iter().any(|n| n.kind.is_guest());
@@ -194,8 +201,24 @@ impl<'a> Machine<'a> {
                 if facts::fetches_kernel(&options) {
                     eprintln!("fetching a guest kernel (about 70 MB, once)");
                 }
-                Ok(facts::read(&options))
+                let mut facts = facts::read(&options);
+                if has_cards {
+                    machine_file::add_to(&mut facts)?;
+                }
+                Ok(facts)
             }
+        }
+    }
+
+    /// The facts that a machine's file is held against.
+    pub fn facts_of_ports(self) -> Result<Facts, Failure> {
+        match self {
+            Machine::File(_) => self.facts(std::iter::empty(), &[], false),
+            Machine::Here => Ok(facts::read(&ReadOptions {
+                prove: [Facts::VFIO.to_owned()].into(),
+                placement: true,
+                ..here()
+            })),
         }
     }
 }
@@ -283,10 +306,14 @@ pub fn cpus(machine: Machine<'_>) -> Result<CpuList, Failure> {
 fn unproven(machine: Machine<'_>) -> Result<Facts, Failure> {
     match machine {
         Machine::File(_) => machine.facts(std::iter::empty(), &[], false),
-        Machine::Here => Ok(facts::read(&ReadOptions {
-            placement: true,
-            ..here()
-        })),
+        Machine::Here => {
+            let mut facts = facts::read(&ReadOptions {
+                placement: true,
+                ..here()
+            });
+            machine_file::add_to(&mut facts)?;
+            Ok(facts)
+        }
     }
 }
 

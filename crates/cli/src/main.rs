@@ -32,6 +32,7 @@ mod hosts;
 mod image;
 mod import;
 mod inspect;
+mod machine_file;
 mod merge;
 mod migrate;
 mod noise;

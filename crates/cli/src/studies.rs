@@ -21,6 +21,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("forwarder", include_str!("../../../studies/forwarder.yaml")),
     ("overlay", include_str!("../../../studies/overlay.yaml")),
     ("carriers", include_str!("../../../studies/carriers.yaml")),
+    ("hardware", include_str!("../../../studies/hardware.yaml")),
     ("streams", include_str!("../../../studies/streams.yaml")),
     ("mpi", include_str!("../../../studies/mpi.yaml")),
     (

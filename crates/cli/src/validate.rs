@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
-use latlab_model::plan::{PlannedLab, addressed};
-use latlab_model::spec::{ManagedHosts, Recipe, schema};
+use latlab_host::facts::pci_driver;
+use latlab_model::diagnostic::Diagnostics;
+use latlab_model::plan::{DriverOf, PlannedLab, addressed, wiring};
+use latlab_model::spec::{MachineFile, ManagedHosts, Recipe, schema};
 
 use crate::args::{Document, Schema, Validate};
 use crate::failure::{AT_FAULT, Outcome};
@@ -38,6 +40,9 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
             names => format!("{} hosts", names.len()),
         };
         return Ok((text, serde_json::json!({ "hosts": names })));
+    }
+    if source.is_machine() {
+        return check_machine(&source, machine);
     }
     if source.is_image() {
         let recipe = Recipe::parse(&source.text).map_err(|all| source.mistakes(all))?;
@@ -75,6 +80,30 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
     let plan = files::plan_lab(&source, machine, true)?;
     let text = format!("{} nodes, {} links", plan.nodes.len(), plan.links.len());
     Ok((text, serde_json::json!(plan)))
+}
+
+/// Holds the ports of a machine's file against the machine.
+fn check_machine(
+    source: &Source,
+    machine: Machine<'_>,
+) -> Result<(String, serde_json::Value), Unusable> {
+    let file = MachineFile::parse(&source.text).map_err(|all| source.mistakes(all))?;
+    let mut facts = machine.facts_of_ports()?;
+    // Another machine's buses are not here.
+    let driver: DriverOf<'_> = match machine {
+        Machine::Here => &pci_driver,
+        Machine::File(_) => &|_| None,
+    };
+    let mut errors = Diagnostics::default();
+    let wired = wiring(&file, &source.name, &mut facts, driver, &mut errors);
+    errors.into_result(()).map_err(|all| source.mistakes(all))?;
+    let counted = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        many => format!("{many} {one}s"),
+    };
+    let (ports, cables) = (wired.ports.len(), wired.cables.len());
+    let text = format!("{}, {}", counted(ports, "port"), counted(cables, "cable"));
+    Ok((text, serde_json::json!({ "machine": wired })))
 }
 
 fn to_json(mistakes: &Mistakes) -> serde_json::Value {

@@ -133,16 +133,22 @@ fn refuses(machine: &Machine<'_>, lab: &str, reason: &str, hint: &str) {
     }
 }
 
-/// All that a lab may change of the cards.
+/// All that a lab may change of the cards: functions with their settings, names, addresses, drivers, interrupts.
 const CARDS_NOW: &str = "for card in eth0 eth1; do cat /sys/class/net/$card/device/sriov_numvfs; \
-    ip -o link show $card | grep -o 'mtu [0-9]*'; cat /sys/class/net/$card/address; \
-    ip -o link show up dev $card | wc -l; done; ls /sys/class/net /sys/bus/pci/devices";
+    ip link show $card | grep -o 'mtu [0-9]*\\|vf .*'; cat /sys/class/net/$card/address; \
+    readlink /sys/class/net/$card/device/driver; ip -o link show up dev $card | wc -l; \
+    for number in $(ls /sys/class/net/$card/device/msi_irqs); do \
+    echo $number $(cat /proc/irq/$number/smp_affinity_list) $(grep \" $number:\" /proc/interrupts | grep -o '[^ ]*$'); done; done; \
+    ls /sys/class/net /sys/bus/pci/devices /sys/bus/pci/drivers/igbvf; grep -c : /proc/interrupts";
 
 fn virtual_functions(bench: &Bench, path: &str) {
     let machine = Machine::with_one_cpu(bench, "functions", "standard", path);
-    machine.sh("modprobe igb; modprobe igbvf; ip link set eth1 up");
+    // An interrupt has its directory from the first time on that a card is up.
+    machine.sh("for module in igb igbvf tun; do modprobe $module; done; ip link set eth0 up; ip link set eth1 up; ip link set eth0 down");
     machine.write("functions.yaml", FUNCTIONS);
     let before = machine.sh(CARDS_NOW);
+    bad_machine_files(&machine);
+    assert_eq!(machine.sh(CARDS_NOW), before);
     machine.write("both.yaml", BOTH);
     refuses(
         &machine,
@@ -217,6 +223,11 @@ fn virtual_functions(bench: &Bench, path: &str) {
     );
     machine.sh("echo 0 > /sys/class/net/eth0/device/sriov_numvfs");
 
+    every_path_is_measured(&machine);
+    assert_eq!(machine.sh(CARDS_NOW), before);
+    a_line_is_measured(&machine);
+    assert_eq!(machine.sh(CARDS_NOW), before);
+
     let kills = std::env::var("LATLAB_TEST_KILLS").ok();
     let kills: u32 = kills.and_then(|number| number.parse().ok()).unwrap_or(1);
     for kill in 0..kills {
@@ -228,6 +239,108 @@ fn virtual_functions(bench: &Bench, path: &str) {
         assert_eq!(machine.sh(CARDS_NOW), before, "killed after {moment:.2} s");
     }
     machine.end();
+}
+
+/// The guest's ports under names of their own, and a claim for each mistake.
+const MACHINE: &str = "ports:\n  left: {pci: \"01:00.0\", functions: 7}\n  right: {pci: \"02:00.0\"}\ncables: [[left, right]]\n";
+const CLAIMS: &str = "ports:\n  left: {pci: \"01:00.0\", functions: 8, vfio: true}\n  right: {pci: \"02:00.0\"}\n  \
+    third: {pci: \"09:00.0\"}\ncables: [[left, right]]\nhugepages: 64MiB\n";
+
+const WITH_MACHINE: &str = "LATLAB_MACHINE=/run/labs/machine.yaml latlab";
+
+/// Refused by `validate`, and before any change by a lab that asks for a wire.
+fn bad_machine_files(machine: &Machine<'_>) {
+    machine.write("claims.yaml", CLAIMS);
+    let told = |line: &str, parts: &[&str]| {
+        let said = machine.try_sh(line);
+        for part in parts {
+            let is_told = said.code == 2 && said.err.contains(part);
+            assert!(is_told, "{part}: {said:#?}");
+        }
+    };
+    let claims = [
+        "port `left` has 7 virtual functions, and `functions` is 8",
+        "port `left` cannot be given by VFIO: the IOMMU is off",
+        "intel_iommu=on iommu=pt",
+        "port `third`: this machine has no device 0000:09:00.0 on its PCI bus",
+        "0000:01:00.0 (eth0), 0000:02:00.0 (eth1)",
+        "`hugepages` is 64MiB, and the machine has reserved 0B",
+        "sysctl vm.nr_hugepages=32",
+    ];
+    told("latlab validate claims.yaml", &claims);
+    machine.write("machine.yaml", MACHINE);
+    machine.write("wire.yaml", WIRE);
+    let unnamed = "asks for a wire, and no file names one of this machine";
+    told(
+        "latlab deploy wire.yaml",
+        &[unnamed, "/etc/latlab/machine.yaml"],
+    );
+    machine.sh("ip route add default dev eth1");
+    let way_in = "the host uses `eth1`, port `right`: the default route leaves by it";
+    let otherwise = "name a port that nothing uses";
+    told("latlab validate machine.yaml", &[way_in, otherwise]);
+    let deploy = format!("{WITH_MACHINE} deploy wire.yaml");
+    told(&deploy, &[way_in, "free one, or name `interfaces`"]);
+    machine.sh("ip route del default; latlab validate machine.yaml");
+}
+
+const WIRE: &str = "name: wire\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  \
+    links: [{type: phys, endpoints: [\"a:lan0\", \"b:lan0\"]}]\n";
+
+/// The study that comes with latlab, in little.
+fn every_path_is_measured(machine: &Machine<'_>) {
+    machine.sh(
+        "latlab studies hardware | sed 's/duration: 2s/duration: 200ms, warmup: 20ms/; s/rate: 1000/rate: 200/' > hardware.yaml",
+    );
+    let said = machine.long_sh(&format!("{WITH_MACHINE} run hardware.yaml --replicates 1"));
+    let whole = "the machine (QEMU, software emulation)";
+    let cards = "card eth0 (igb, by QEMU), card eth1 (igb, by QEMU)";
+    let words = said.replace("\n  ", " ");
+    assert!(
+        words.contains(&format!("~ emulated: {whole}, {cards}")),
+        "{said}"
+    );
+    let summary = machine.sh("cat runs/hardware-*/summary.json");
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let cells = summary["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 3 * 6);
+    for cell in cells {
+        let id = cell["id"].as_str().unwrap();
+        let samples = cell["latency"]["samples"].as_u64();
+        assert!(samples.is_some_and(|samples| samples > 0), "{id}: {said}");
+        let named = cell["environment"]["emulation"].as_array().unwrap();
+        let on_cards = id.contains("type=sriov") || id.contains("type=phys");
+        assert_eq!(named.len(), if on_cards { 3 } else { 1 }, "{id}: {named:?}");
+        assert_eq!(cell["environment"]["emulated"], true, "{id}");
+    }
+    let verdicts = said.matches("too few replicates ~").count();
+    assert_eq!(verdicts, 3 * 5, "{said}");
+}
+
+/// Client, two forwarders, server: containers on functions of one cable, each link in its VLAN.
+const LINE: &str = "name: line
+lab:
+  name: line
+  topology:
+    nodes:
+      client: {kind: container, exec: ip route add 10.0.0.0/16 via 10.0.1.254}
+      first: {kind: container, exec: [echo 1 > /proc/sys/net/ipv4/ip_forward, ip route add 10.0.3.0/24 via 10.0.2.2]}
+      second: {kind: container, exec: [echo 1 > /proc/sys/net/ipv4/ip_forward, ip route add 10.0.1.0/24 via 10.0.2.1]}
+      server: {kind: container, exec: ip route add 10.0.0.0/16 via 10.0.3.254}
+    links:
+      - {type: sriov, vlan: 401, endpoints: [{node: client, interface: eth0, ipv4: 10.0.1.1/24}, {node: first, interface: left, ipv4: 10.0.1.254/24}]}
+      - {type: sriov, vlan: 402, endpoints: [{node: first, interface: right, ipv4: 10.0.2.1/24}, {node: second, interface: left, ipv4: 10.0.2.2/24}]}
+      - {type: sriov, vlan: 403, endpoints: [{node: second, interface: right, ipv4: 10.0.3.254/24}, {node: server, interface: eth0, ipv4: 10.0.3.1/24}]}
+measurements:
+  - {name: taps, probe: forward, from: client, to: server, through: [first, second], rate: 200, duration: 300ms}
+replicates: 1
+";
+
+fn a_line_is_measured(machine: &Machine<'_>) {
+    machine.write("line.yaml", LINE);
+    machine.long_sh(&format!("{WITH_MACHINE} run line.yaml"));
+    let told = machine.sh("latlab explain runs/line-*");
+    assert!(told.contains("first") && told.contains("second"), "{told}");
 }
 
 /// A VM with a function and a whole port, which the hub joins to another function.

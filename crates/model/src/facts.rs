@@ -9,6 +9,7 @@ pub(crate) mod document;
 mod machine;
 mod quiet;
 mod readiness;
+mod wiring;
 
 pub use document::{Capability, Facts};
 pub use machine::{
@@ -17,3 +18,4 @@ pub use machine::{
 };
 pub use quiet::{CgroupTree, IdleState, Interrupt, Power, Quiet};
 pub use readiness::Readiness;
+pub use wiring::{Fault, WiredPort, Wiring};

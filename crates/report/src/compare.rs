@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use latlab_model::results::{Cell, Summary, TailRatio, Topology, Verdict};
 
+use crate::emulation;
 use crate::stats::{Claim, judge, tidy};
 use crate::style::{Look, WIDTH, style_of};
 use crate::summarise::{Analysis, Evidence, Pair};
@@ -73,6 +74,11 @@ pub struct CellComparison {
     pub verdict: Verdict,
     /// Ratios beyond the median, where both have enough samples.
     pub tails: Vec<TailRatio>,
+    /// True of a cell that was emulated in one of the runs.
+    pub emulated: bool,
+    /// The emulated parts of both runs, each with its emulator.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub emulation: Vec<String>,
 }
 
 /// Compares the second run with the first. Errors: [`Unlike`] when they are not alike; `force` overrides a difference
@@ -113,6 +119,7 @@ pub fn compare(
         .map(|(common, verdict)| {
             let Common {
                 cell,
+                other,
                 base,
                 new,
                 pair,
@@ -129,6 +136,8 @@ pub fn compare(
                 p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
                 verdict,
                 tails: pair.tails,
+                emulated: [cell, other].iter().any(|cell| cell.environment.emulated),
+                emulation: emulation::named([cell, other]),
             }
         });
     Ok(RunComparison {
@@ -143,6 +152,8 @@ pub fn compare(
 
 struct Common<'a> {
     cell: &'a Cell,
+    /// The same in the second run.
+    other: &'a Cell,
     base: &'a Evidence,
     new: &'a Evidence,
     pair: Pair,
@@ -157,8 +168,10 @@ fn common_cells<'a>(first: &'a Analysis, second: &'a Analysis) -> (Vec<Common<'a
                 first.evidence.get(&cell.id)?,
                 second.evidence.get(&cell.id)?,
             );
+            let mut others = second.summary.cells.iter();
             Some(Common {
                 cell,
+                other: others.find(|other| other.id == cell.id)?,
                 base,
                 new,
                 pair: Pair::between_runs(new, base)?,
@@ -346,11 +359,20 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
             format!("{}{interval}", ratio(cell.ratio)),
             tail("p99"),
             tail("p99.9"),
-            verdict(cell.verdict).to_owned(),
+            emulation::marked(cell.verdict, cell.emulated),
         ];
         table.row(row, style_of(cell.verdict));
     }
     out.push_str(&table.render(look));
+    if comparison.cells.iter().any(|cell| cell.emulated) {
+        let mut named: Vec<String> = Vec::new();
+        for one in comparison.cells.iter().flat_map(|cell| &cell.emulation) {
+            if !named.contains(one) {
+                named.push(one.clone());
+            }
+        }
+        out.push_str(&look.dim(&emulation::legend_lines(&named)));
+    }
     if !comparison.left_out.is_empty() {
         let text = format!("Not in both: {}.", some_of(&comparison.left_out));
         out.push_str(&format!("\n{}\n", wrap(&text, WIDTH).join("\n")));

@@ -2,6 +2,7 @@
 
 use latlab_model::results::{Change, Effect, Summary, Verdict};
 
+use crate::emulation;
 use crate::style::{Look, WIDTH, style_of};
 use crate::table::{Align, Table, wrap};
 use crate::text::{ratio_with_interval, verdict};
@@ -27,7 +28,11 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
     let legend = wrap(LEGEND, WIDTH - 2)
         .into_iter()
         .map(|line| format!("  {line}\n"));
-    tables + &look.dim(&legend.collect::<String>())
+    let emulated = match summary.cells.iter().any(|cell| cell.environment.emulated) {
+        true => emulation::legend_lines(&emulation::named(&summary.cells)),
+        false => String::new(),
+    };
+    tables + &look.dim(&(legend.collect::<String>() + &emulated))
 }
 
 fn table(summary: &Summary, measurement: &str, look: Look) -> String {
@@ -53,6 +58,10 @@ fn table(summary: &Summary, measurement: &str, look: Look) -> String {
     columns.extend(tail.map(|tail| (tail, Align::Left)));
     columns.push(("verdict", Align::Left));
     let mut table = Table::new(&columns);
+    // All cells of a measurement take part in each of its effects.
+    let mut cells = summary.cells.iter();
+    let is_emulated =
+        cells.any(|cell| cell.measurement == measurement && cell.environment.emulated);
     for effect in effects.iter().filter(|effect| effect.quantity == main) {
         let shown = |effect: &Effect| ratio_with_interval(effect.ratio, Some(effect.ratio_ci95));
         let mut row = vec![name(&effect.changes), shown(effect)];
@@ -64,7 +73,7 @@ fn table(summary: &Summary, measurement: &str, look: Look) -> String {
                 .find(is_same)
                 .map_or("*".to_owned(), |other| shown(other))
         }));
-        row.push(words(effect).to_owned());
+        row.push(emulation::marked_words(words(effect), is_emulated));
         let style = (effect.changes.len() == 1).then(|| style_of(effect.verdict));
         table.row(row, style.flatten());
     }

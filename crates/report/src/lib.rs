@@ -17,6 +17,7 @@ pub mod attribution;
 pub mod compare;
 mod counters;
 mod effects;
+mod emulation;
 pub mod explain;
 pub mod graph;
 pub mod hlog;

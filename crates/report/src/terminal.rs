@@ -10,6 +10,7 @@ use latlab_model::results::{
     Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, TailRatio,
 };
 
+use crate::emulation;
 use crate::stats::SIGNIFICANCE;
 pub use crate::style::Look;
 use crate::style::{WIDTH, style_of};
@@ -136,7 +137,10 @@ fn render_group(summary: &Summary, group: &Group, look: Look) -> String {
         .collect();
     let timed = cells.iter().any(|cell| cell.latency.is_some())
         || info.is_none_or(|info| info.latency.is_some());
-    let rows: Vec<Row<'_>> = cells.into_iter().map(|cell| Row::of(cell, group)).collect();
+    let baseline = group.baseline.as_ref();
+    let baseline = baseline.and_then(|id| summary.cells.iter().find(|cell| cell.id == *id));
+    let rows = cells.into_iter();
+    let rows: Vec<Row<'_>> = rows.map(|cell| Row::of(cell, baseline)).collect();
     out.push_str(&if timed {
         latency_table(&rows, look)
     } else {
@@ -149,13 +153,31 @@ fn render_group(summary: &Summary, group: &Group, look: Look) -> String {
 struct Row<'s> {
     cell: &'s Cell,
     comparison: Option<&'s Comparison>,
+    /// One of the two sides was emulated.
+    is_emulated: bool,
 }
 
 impl<'s> Row<'s> {
-    fn of(cell: &'s Cell, group: &Group) -> Row<'s> {
-        let is_here = |c: &&Comparison| Some(&c.baseline) == group.baseline.as_ref();
-        let comparison = cell.comparison.as_ref().filter(is_here);
-        Row { cell, comparison }
+    fn of(cell: &'s Cell, baseline: Option<&Cell>) -> Row<'s> {
+        let is_here = |c: &&Comparison| Some(&c.baseline) == baseline.map(|b| &b.id);
+        Row {
+            cell,
+            comparison: cell.comparison.as_ref().filter(is_here),
+            is_emulated: cell.environment.emulated
+                || baseline.is_some_and(|cell| cell.environment.emulated),
+        }
+    }
+
+    /// The ratio and the verdict of a comparison, this row's or none.
+    fn compared(&self, comparison: Option<&Comparison>) -> [String; 2] {
+        let Some(comparison) = comparison else {
+            return [String::new(), String::new()];
+        };
+        let shown = ratio_with_interval(comparison.ratio, comparison.ratio_ci95);
+        [
+            shown,
+            emulation::marked(comparison.verdict, self.is_emulated),
+        ]
     }
 }
 
@@ -171,11 +193,8 @@ fn latency_table(rows: &[Row<'_>], look: Look) -> String {
         ("verdict", Align::Left),
     ]);
     let mut starved = false;
-    for Row {
-        cell,
-        comparison: compared,
-    } in rows
-    {
+    for of in rows {
+        let cell = of.cell;
         let mut row = vec![name(cell), cell.replicates.to_string()];
         match &cell.latency {
             Some(latency) => {
@@ -192,8 +211,8 @@ fn latency_table(rows: &[Row<'_>], look: Look) -> String {
             }
             None => row.extend(["no samples", "", "", ""].map(str::to_owned)),
         }
-        row.extend(comparison(*compared));
-        table.row(row, verdict_style(*compared));
+        row.extend(of.compared(of.comparison));
+        table.row(row, verdict_style(of.comparison));
     }
     table.render(look) + &look.dim(&legend(rows, starved)) + &tail_table(rows, look)
 }
@@ -208,7 +227,10 @@ fn tail_table(rows: &[Row<'_>], look: Look) -> String {
         ("standard deviation", Align::Left),
     ]);
     let (mut shown, mut same) = (0, Vec::new());
-    for Row { cell, comparison } in rows {
+    for Row {
+        cell, comparison, ..
+    } in rows
+    {
         let Some(comparison) = comparison.filter(|c| !c.tails.is_empty()) else {
             continue;
         };
@@ -264,11 +286,8 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
         ("ratio [95 % CI]", Align::Left),
         ("verdict", Align::Left),
     ]);
-    for Row {
-        cell,
-        comparison: against,
-    } in rows
-    {
+    for of in rows {
+        let cell = of.cell;
         if cell.metrics.is_empty() {
             let row = [
                 name(cell),
@@ -278,7 +297,7 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
             table.row(row.to_vec(), None);
         }
         for (index, metric) in shown(cell).enumerate() {
-            let compared = against.filter(|c| c.quantity == metric.title);
+            let compared = of.comparison.filter(|c| c.quantity == metric.title);
             let first = index == 0;
             let mut row = vec![
                 if first { name(cell) } else { String::new() },
@@ -290,7 +309,7 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
                 metric.title.replace("CPU per byte", "CPU/byte"),
                 with_interval(metric.spread.median, metric.ci95, &metric.unit),
             ];
-            row.extend(comparison(compared));
+            row.extend(of.compared(compared));
             table.row(row, verdict_style(compared));
         }
     }
@@ -315,10 +334,6 @@ fn name(cell: &Cell) -> String {
 fn legend(rows: &[Row<'_>], starved: bool) -> String {
     let marks = [
         (
-            "~ software emulation",
-            rows.iter().any(|row| row.cell.environment.emulated),
-        ),
-        (
             "! overloaded in some trials",
             rows.iter().any(|row| row.cell.overloaded > 0),
         ),
@@ -328,15 +343,24 @@ fn legend(rows: &[Row<'_>], starved: bool) -> String {
         ),
         ("* not enough samples", starved),
     ];
-    let shown: Vec<&str> = marks
+    let named = emulation::named(rows.iter().map(|row| row.cell));
+    let is_emulated = rows.iter().any(|row| row.is_emulated);
+    let mut shown: Vec<String> = marks
         .iter()
         .filter(|mark| mark.1)
-        .map(|mark| mark.0)
+        .map(|mark| mark.0.to_owned())
         .collect();
-    if shown.is_empty() {
-        String::new()
-    } else {
-        format!("  {}\n", shown.join("   "))
+    // Names of emulated parts take a line of their own.
+    let lines = match is_emulated && !named.is_empty() {
+        true => emulation::legend_lines(&named),
+        false => String::new(),
+    };
+    if is_emulated && named.is_empty() {
+        shown.insert(0, emulation::legend(&named));
+    }
+    match shown.is_empty() {
+        true => lines,
+        false => format!("{lines}  {}\n", shown.join("   ")),
     }
 }
 
@@ -348,14 +372,6 @@ fn median(latency: &Latency) -> String {
         || "not enough samples".to_owned(),
         |value| with_interval(value, half.ci95_ns, "ns"),
     )
-}
-
-fn comparison(comparison: Option<&Comparison>) -> [String; 2] {
-    let Some(comparison) = comparison else {
-        return [String::new(), String::new()];
-    };
-    let shown = ratio_with_interval(comparison.ratio, comparison.ratio_ci95);
-    [shown, verdict(comparison.verdict).to_owned()]
 }
 
 fn verdict_style(comparison: Option<&Comparison>) -> Option<Style> {

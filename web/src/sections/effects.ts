@@ -6,7 +6,7 @@ import { h } from '../dom';
 import { pValue, ratio, ratioRange } from '../format';
 import type { Model } from '../model';
 import { ratioAxis, ratioMark, type RatioAxis } from '../plots/ratio';
-import type { Change, Effect } from '../summary';
+import type { Cell, Change, Effect } from '../summary';
 import { section } from './section';
 
 export function effects({ summary }: Model): HTMLElement | null {
@@ -27,12 +27,18 @@ export function effects({ summary }: Model): HTMLElement | null {
       tableOf(
         name,
         all.filter(({ measurement }) => measurement === name),
+        emulationOf(summary.cells.filter(({ measurement }) => measurement === name)),
       ),
     ),
   );
 }
 
-function tableOf(measurement: string, found: Effect[]): HTMLElement {
+/** The emulated parts of any of these cells. */
+function emulationOf(cells: Cell[]): string[] {
+  return [...new Set(cells.flatMap(({ environment }) => environment.emulation ?? []))];
+}
+
+function tableOf(measurement: string, found: Effect[], emulated: string[]): HTMLElement {
   const quantities = [...new Set(found.map(({ quantity }) => quantity))];
   const main = found.filter(({ quantity }) => quantity === quantities[0]);
   const axis = ratioAxis(main.flatMap((effect) => [effect.ratio, ...effect.ratio_ci95]));
@@ -44,7 +50,14 @@ function tableOf(measurement: string, found: Effect[]): HTMLElement {
   return h(
     'figure',
     { class: 'effects ratios scroll', 'data-effects': measurement },
-    h('figcaption', {}, h('strong', {}, measurement)),
+    h(
+      'figcaption',
+      {},
+      h('strong', {}, measurement),
+      emulated.length > 0
+        ? h('span', { class: 'aside' }, ` emulated: ${emulated.join(', ')}`)
+        : null,
+    ),
     h(
       'table',
       {},

@@ -135,7 +135,9 @@ export class ComparisonTable {
         { scope: 'row' },
         seriesKey(model, cell.id),
         isBase ? h('small', {}, 'baseline') : null,
-        cell.environment.emulated ? h('small', {}, 'emulated') : null,
+        cell.environment.emulated
+          ? h('small', { title: cell.environment.emulation?.join(', ') }, 'emulated')
+          : null,
       ),
       this.columns.map((column) =>
         h(
@@ -323,7 +325,8 @@ function comparisonColumns(): Column[] {
         const words = verdictWords(comparison.verdict, comparison);
         const { p_value: p } = comparison;
         const test = p === undefined ? 'no test' : `p ${p < 0.001 ? '' : '= '}${format.pValue(p)}`;
-        const about = small(cell.latency ? test : `${comparison.quantity}, ${test}`);
+        const emulated = cell.environment.emulation ? ', emulated' : '';
+        const about = small((cell.latency ? test : `${comparison.quantity}, ${test}`) + emulated);
         return [h('span', { class: `verdict wraps ${comparison.verdict}` }, words), about];
       },
     },

@@ -139,6 +139,14 @@ describe('answers', () => {
     ]);
   });
 
+  it('name what was emulated', () => {
+    const emulation = ['the machine (QEMU, software emulation)', 'card eth0 (igb, by QEMU)'];
+    const named = say(({ environment }) => {
+      environment.emulation = emulation;
+    });
+    expect(named[0]).toMatch(/\|emulated: the machine .*, card eth0 \(igb, by QEMU\)$/);
+  });
+
   it('do not say that none was found of a difference that is not proven', () => {
     const words = (verdict: Verdict): string | undefined =>
       say(({ comparison }) => {

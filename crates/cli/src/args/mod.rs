@@ -56,6 +56,7 @@ const ENVIRONMENT: &str = "\
 Environment:
   LATLAB_STATE_DIR, LATLAB_RUN_DIR, LATLAB_CACHE_DIR
                        instead of /var/lib/latlab, /run/latlab and /var/cache/latlab
+  LATLAB_MACHINE       the file of this machine's ports and cables [/etc/latlab/machine.yaml]
   LATLAB_PROFILE_DIR   where `tune` looks for profiles by name [/etc/latlab/profiles]
   LATLAB_AGENT         path of latlab-agent, if it is not beside latlab
   LATLAB_OVERLAY       path of latlab-overlay, if it is not beside latlab
@@ -167,7 +168,8 @@ pub enum Verb {
 
 #[derive(Debug, Args)]
 pub struct Validate {
-    /// Files to check: labs, studies (which have `measurements`), or hosts with their controllers.
+    /// Files to check: labs, studies (which have `measurements`), hosts with their controllers, images, or the ports
+    /// and cables of this machine.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Plan for the machine described here (by `latlab doctor --format json`), not this one.

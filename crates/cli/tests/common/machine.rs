@@ -94,9 +94,9 @@ impl<'b> Machine<'b> {
         self.try_sh(line).good().out
     }
 
-    /// A line that may take longer than one command of a guest in the tests: ten minutes.
+    /// A line that may take longer than one command of a guest in the tests: ten minutes. What it says.
     #[track_caller]
-    pub fn long_sh(&self, line: &str) {
+    pub fn long_sh(&self, line: &str) -> String {
         self.sh(&format!(
             "(( {line} ) > long.out 2>&1; echo $? > long.code) < /dev/null > /dev/null 2>&1 &"
         ));
@@ -104,6 +104,7 @@ impl<'b> Machine<'b> {
         let code = (0..20).map(|_| self.sh(ask)).find(|code| !code.is_empty());
         let told = self.sh("cat long.out; rm -f long.code");
         assert_eq!(code.as_deref().map(str::trim), Some("0"), "{told}");
+        told
     }
 
     pub fn write(&self, file: &str, text: &str) {

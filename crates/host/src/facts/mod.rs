@@ -20,6 +20,7 @@ pub mod texts;
 pub mod tools;
 
 pub use file::{Error, load, save};
+pub use nics::pci_driver;
 pub use options::{CpusInUse, ReadOptions};
 pub use prove::{NEEDS_ROOT, fetches_kernel};
 pub use read::{online_cpus, read};

@@ -5,18 +5,25 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use latlab_model::facts::{Interrupt, Nic};
-use latlab_netlink::{Handle, InterfaceAddress, Link};
+use latlab_netlink::{Handle, InterfaceAddress, Link, RouteEntry};
 
 use super::machine::Source;
+use super::texts::{self, CardEvidence};
 use crate::sys::ethtool;
 use crate::sys::vfio;
 
 /// The names of all interfaces of this network namespace, and what uses those that are in use.
 pub(super) fn names(source: &Source) -> (Vec<String>, BTreeMap<String, String>) {
-    let listed = Handle::open().and_then(|mut handle| Ok((handle.links()?, handle.addresses()?)));
+    let listed = Handle::open()
+        .and_then(|mut handle| Ok((handle.links()?, handle.addresses()?, handle.routes()?)));
     match listed {
-        Ok((links, addresses)) => {
-            let used = |link: &Link| Some((link.name.clone(), used_by(link, &links, &addresses)?));
+        Ok((links, addresses, routes)) => {
+            let used = |link: &Link| {
+                let by = routed_by(link, &routes, true)
+                    .or_else(|| used_by(link, &links, &addresses))
+                    .or_else(|| routed_by(link, &routes, false));
+                Some((link.name.clone(), by?))
+            };
             let in_use = links.iter().filter_map(used).collect();
             (links.into_iter().map(|link| link.name).collect(), in_use)
         }
@@ -51,19 +58,42 @@ fn used_by(link: &Link, links: &[Link], addresses: &[InterfaceAddress]) -> Optio
     assigned.map(|it| format!("it has the address {}/{}", it.address, it.prefix_length))
 }
 
+/// The default route, or another one, that leaves by a link. The kernel itself makes those of link-local addresses.
+fn routed_by(link: &Link, routes: &[RouteEntry], is_default: bool) -> Option<String> {
+    let mut own = routes.iter().filter(|route| {
+        route.interface == Some(link.index) && (route.prefix_length == 0) == is_default
+    });
+    if is_default {
+        let way_in = "the default route leaves by it, which may be the way in".to_owned();
+        return own.next().map(|_| way_in);
+    }
+    let mut destinations = own.filter_map(|route| Some((route.destination?, route.prefix_length)));
+    let (destination, length) = destinations.find(|(destination, _)| match destination {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(destination) => {
+            !destination.is_unicast_link_local() && !destination.is_multicast()
+        }
+    })?;
+    Some(format!("a route to {destination}/{length} leaves by it"))
+}
+
 /// Kinds of links that the kernel does not move, because others are attached to them.
 const CANNOT_LEAVE: [&str; 4] = ["bridge", "bond", "team", "openvswitch"];
 
-pub(super) fn read(source: &Source) -> Vec<Nic> {
+/// `hypervisor` is the machine's.
+pub(super) fn read(source: &Source, hypervisor: Option<&str>) -> Vec<Nic> {
+    let of_qemu = hypervisor.is_some_and(|name| name.contains("QEMU"));
     let all = source.names("sys/class/net").into_iter();
     let with_device = all.filter(|name| {
         let device = source.path(&format!("sys/class/net/{name}/device"));
         device.exists()
     });
-    with_device.map(|name| read_one(source, name)).collect()
+    with_device
+        .map(|name| read_one(source, name, of_qemu))
+        .collect()
 }
 
-fn read_one(source: &Source, name: String) -> Nic {
+fn read_one(source: &Source, name: String, of_qemu: bool) -> Nic {
     let at = format!("sys/class/net/{name}");
     let driver = source.path(&format!("{at}/device/driver")).read_link().ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
@@ -82,6 +112,7 @@ fn read_one(source: &Source, name: String) -> Nic {
             .map(vfio::others_of_group)
             .unwrap_or_default(),
         pci: device.and_then(|device| Some(device.file_name()?.to_str()?.to_owned())),
+        emulated_by: texts::card_maker(&evidence(source, &at, of_qemu)).map(str::to_owned),
         sriov_vfs: number("device/sriov_totalvfs").unwrap_or_default() as u32,
         receive_queues: queues("rx-"),
         send_queues: queues("tx-"),
@@ -90,6 +121,38 @@ fn read_one(source: &Source, name: String) -> Nic {
         numa_node: number("device/numa_node").and_then(|node| node.try_into().ok()),
         name,
     }
+}
+
+fn evidence(source: &Source, at: &str, of_qemu: bool) -> CardEvidence {
+    let bus = source.path(&format!("{at}/device/subsystem")).read_link();
+    let bus = bus
+        .ok()
+        .and_then(|bus| Some(bus.file_name()?.to_str()?.to_owned()));
+    let id = |file: &str| {
+        let text = source.line(&format!("{at}/device/{file}"))?;
+        u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    };
+    let pair = |first, second| {
+        (
+            id(first).unwrap_or_default(),
+            id(second).unwrap_or_default(),
+        )
+    };
+    CardEvidence {
+        bus: bus.unwrap_or_default(),
+        device: pair("vendor", "device"),
+        subsystem: pair("subsystem_vendor", "subsystem_device"),
+        of_qemu,
+    }
+}
+
+/// The driver of a device of the PCI bus, if it has one; `None` where the machine has no such device.
+pub fn pci_driver(address: &str) -> Option<Option<String>> {
+    let device = Path::new("/sys/bus/pci/devices").join(address);
+    device.exists().then(|| {
+        let driver = device.join("driver").read_link().ok()?;
+        Some(driver.file_name()?.to_str()?.to_owned())
+    })
 }
 
 fn is_on_pci(device: &Path) -> bool {

@@ -28,17 +28,19 @@ pub fn read(options: &ReadOptions) -> Facts {
     std::thread::scope(|scope| {
         let proofs = scope.spawn(|| prove::prove(options));
         let tools = scope.spawn(|| read_tools(options));
+        let (brief, family) = read_brief(&source);
+        let hypervisor = brief.hypervisor.as_deref();
         let mut machine = Machine::default();
         if options.detail {
-            machine = read_machine(&source, options);
+            machine = read_machine(&source, options, hypervisor);
         } else {
+            machine.memory = machine::memory(&source);
             machine.storage = machine::storage(&[&options.dirs.labs()]);
             if placement {
                 machine.processors = machine::processors(&source);
-                machine.nics = nics::read(&source);
+                machine.nics = nics::read(&source, hypervisor);
             }
         }
-        let (brief, family) = read_brief(&source);
         let (interfaces, interfaces_in_use) = nics::names(&source);
         let mut facts = Facts {
             format: Facts::FORMAT.into(),
@@ -78,7 +80,7 @@ fn read_brief(source: &Source) -> (HostBrief, String) {
     (brief, family)
 }
 
-fn read_machine(source: &Source, options: &ReadOptions) -> Machine {
+fn read_machine(source: &Source, options: &ReadOptions, hypervisor: Option<&str>) -> Machine {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let labs = options.dirs.labs();
     let directories = [labs.as_path(), options.dirs.cache(), &here];
@@ -93,7 +95,7 @@ fn read_machine(source: &Source, options: &ReadOptions) -> Machine {
         quiet: quiet::quiet(source, &kernel.command_line),
         cgroup: quiet::cgroup(source),
         clock: machine::clock(source),
-        nics: nics::with_interrupts(nics::read(source), source, &interrupts),
+        nics: nics::with_interrupts(nics::read(source, hypervisor), source, &interrupts),
         processors,
         kernel,
         interrupts,

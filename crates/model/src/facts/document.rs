@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
+use super::machine::{Machine, Nic};
+use super::wiring::Wiring;
 use crate::results::HostBrief;
 use crate::units::CpuList;
 
@@ -39,6 +40,9 @@ pub struct Facts {
     /// they are not told, every CPU counts as a core of one memory node.
     #[serde(default)]
     pub machine: Machine,
+    /// The ports and cables of the machine's file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wiring: Option<Wiring>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +107,11 @@ impl Facts {
 
     pub fn has(&self, capability: &str) -> bool {
         self.capabilities.get(capability).is_some_and(|c| c.works)
+    }
+
+    /// An interface with a device behind it.
+    pub fn nic(&self, name: &str) -> Option<&Nic> {
+        self.machine.nics.iter().find(|nic| nic.name == name)
     }
 
     pub fn lacks_tool(&self, tool: &str) -> bool {

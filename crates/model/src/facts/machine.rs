@@ -147,6 +147,9 @@ pub struct Nic {
     /// The other devices of the group that are no bridges.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub iommu_others: Vec<String>,
+    /// Its maker, such as `QEMU`, where it is no hardware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub emulated_by: Option<String>,
     /// Virtual functions it could be divided into.
     pub sriov_vfs: u32,
     /// Takes timestamps of received packets itself; absent when it could not be asked.

@@ -97,8 +97,11 @@ fn check_there(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: 
     let message = format!("`{named}` of link `{name}` is not an interface of this machine");
     let is_whole = is_whole(link);
     let all = facts.interfaces.iter().map(String::as_str);
+    let wiring = facts.wiring.iter();
+    let ports = wiring.flat_map(|wiring| wiring.ports.iter().map(|port| port.name.as_str()));
     let all: Vec<&str> = all
         .filter(|n| !(is_whole && facts.interfaces_in_use.contains_key(*n)))
+        .chain(ports)
         .collect();
     let hint = match all.as_slice() {
         [] => "`ip link` lists them; all are in use".to_owned(),

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
 use super::document::Plan;
+use super::node::NodePlan;
 use super::planner::addressed;
 use super::resolve;
 use crate::diagnostic::Diagnostics;
-use crate::facts::Facts;
+use crate::facts::{Facts, Nic};
 use crate::kinds::Acceleration;
 use crate::results::{Environment, HostBrief, Topology};
 use crate::spec::{Act, Lab, Measurement};
@@ -208,8 +209,6 @@ impl PlannedLab {
         let mut environment = Environment::default();
         let shown = &mut environment.facts;
         for node in &self.plan.nodes {
-            let acceleration = node.body.acceleration();
-            environment.emulated |= acceleration.is_some_and(|how| how != Acceleration::Kvm);
             let mut about = node.body.environment();
             let host = self.places.host_of(&node.name);
             if !host.is_empty() {
@@ -220,8 +219,56 @@ impl PlannedLab {
         let brief = self.brief();
         shown.insert("cgroup".into(), brief.cgroup);
         shown.insert("clock".into(), brief.clocksource);
+        environment.emulation = self.emulation();
+        environment.emulated = !environment.emulation.is_empty();
         environment
     }
+
+    /// Its machines, nodes and cards that are emulated, each with what emulates it.
+    fn emulation(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (host, facts) in &self.facts {
+            if facts.brief.is_emulated() {
+                let name = facts.brief.hypervisor.as_deref().unwrap_or_default();
+                let name = name.replacen(" (", ", ", 1).replacen(')', "", 1);
+                found.push(match host.as_str() {
+                    HERE => format!("the machine ({name})"),
+                    host => format!("host {host} ({name})"),
+                });
+            }
+        }
+        let emulated = |node: &&NodePlan| {
+            let acceleration = node.body.acceleration();
+            acceleration.is_some_and(|how| how != Acceleration::Kvm)
+        };
+        let nodes = self.plan.nodes.iter().filter(emulated);
+        found.extend(nodes.map(|node| format!("VM {} (QEMU, software emulation)", node.name)));
+        for link in &self.plan.links {
+            for (end, interface) in link.endpoints.iter().zip(link.medium.interfaces()) {
+                let host = self.places.host_of(&self.plan.nodes[end.node].name);
+                let card = self.facts.get(host).and_then(|facts| facts.nic(interface));
+                let Some(card) = card.and_then(|card| emulated_card(card, host)) else {
+                    continue;
+                };
+                if !found.contains(&card) {
+                    found.push(card);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// A card that is no hardware, with its driver and what makes it.
+fn emulated_card(card: &Nic, host: &str) -> Option<String> {
+    let maker = card.emulated_by.as_ref()?;
+    let driver = card.driver.as_ref().map(|driver| format!("{driver}, "));
+    let driver = driver.unwrap_or_default();
+    let place = match host {
+        HERE => String::new(),
+        host => format!(" of host {host}"),
+    };
+    Some(format!("card {}{place} ({driver}by {maker})", card.name))
 }
 
 #[cfg(test)]

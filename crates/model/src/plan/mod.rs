@@ -21,6 +21,8 @@ mod planner;
 mod resolve;
 mod run;
 mod spread;
+mod wires;
+mod wiring;
 mod workload;
 
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
@@ -36,3 +38,4 @@ pub use place::Profiles;
 pub use planner::{addressed, blueprint, plan, plan_with};
 pub use run::{PartNumber, PlanLab, RunPlan, Visit, factors, plan_run, plan_run_with, trials};
 pub use spread::{Room, settle, spread};
+pub use wiring::{DriverOf, wiring};

@@ -5,7 +5,7 @@ use super::document::Plan;
 use super::link::LinkPlan;
 use super::node::NodePlan;
 use super::place::{self, Profiles};
-use super::{address, check, resolve};
+use super::{address, check, resolve, wires};
 use crate::diagnostic::Diagnostics;
 use crate::facts::Facts;
 use crate::profile::Profile;
@@ -25,6 +25,7 @@ pub fn blueprint(
     profiles: Profiles<'_>,
 ) -> Result<Blueprint, Diagnostics> {
     let mut errors = Diagnostics::default();
+    let lab = &*wires::resolved(lab, facts, &mut errors);
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     errors.into_result(blueprint)
 }
@@ -42,6 +43,7 @@ pub fn addressed(lab: &Lab) -> Result<(Vec<NodePlan>, Vec<LinkPlan>), Diagnostic
 /// Plans `lab` on a machine, with these tuning profiles.
 pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
     let mut errors = Diagnostics::default();
+    let lab = &*wires::resolved(lab, facts, &mut errors);
     check::check(lab, facts, &mut errors);
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);

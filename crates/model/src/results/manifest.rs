@@ -112,6 +112,9 @@ pub struct HostBrief {
 }
 
 impl HostBrief {
+    /// The end of the name of a hypervisor without hardware's help.
+    pub const EMULATED: &str = "(software emulation)";
+
     /// The facts of several machines in one: texts side by side, the least of the numbers.
     pub fn joined(hosts: &[&HostBrief]) -> HostBrief {
         let text = |field: fn(&HostBrief) -> &str| {
@@ -143,6 +146,12 @@ impl HostBrief {
             cgroup: text(|host| &host.cgroup),
             clocksource: text(|host| &host.clocksource),
         }
+    }
+
+    /// Whether its CPUs are those of a hypervisor that emulates them.
+    pub fn is_emulated(&self) -> bool {
+        let name = self.hypervisor.as_deref().unwrap_or_default();
+        name.contains(HostBrief::EMULATED)
     }
 
     /// False of imported captures.

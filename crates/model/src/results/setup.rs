@@ -41,8 +41,11 @@ pub struct SweepPoint {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Some node of it ran under software emulation: its times say nothing of a real VM's.
+    /// A node, a card below it or the machine itself is emulated: its times say nothing of a real one's.
     pub emulated: bool,
+    /// The emulated parts, each with its emulator: `the machine (QEMU, software emulation)`, `card eth0 (igb, by QEMU)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub emulation: Vec<String>,
     /// Short facts for people, by name: `server: vm (tcg)`, `cgroup: v1`, …
     pub facts: BTreeMap<String, String>,
 }

@@ -57,13 +57,18 @@ impl Lab {
         })
     }
 
-    /// True when its nodes want particular CPUs, so that planning must know the machine's.
+    /// True when its nodes want particular CPUs, or cards, so that planning must know the machine's.
     pub fn is_placed(&self) -> bool {
         let asks = |n: &Node| {
             let f = &n.fields;
             n.kind.is_guest() || f.cpuset.is_some() || f.isolate.is_some() || f.tuning.is_some()
         };
-        self.tuning.is_some() || self.nodes.iter().any(asks)
+        self.tuning.is_some() || self.has_cards() || self.nodes.iter().any(asks)
+    }
+
+    /// True when links of it are on cards of the machine.
+    pub fn has_cards(&self) -> bool {
+        self.links.iter().any(|link| link.kind.value.is_hardware())
     }
 
     /// The same lab on the machine as it is: nothing is tuned, no node has CPUs of its own.
@@ -387,7 +392,7 @@ fn check_streams(link: &Link, errors: &mut Diagnostics) {
 fn check_interfaces(link: &Link, errors: &mut Diagnostics) {
     let (name, ends, named) = (shown(&link.name), link.written_ends, link.interfaces.len());
     let kind = link.kind.value;
-    if !kind.is_hardware() || named == ends {
+    if !kind.is_hardware() || named == ends || link.wants_wire() {
         return;
     }
     let message = match named {
@@ -395,7 +400,7 @@ fn check_interfaces(link: &Link, errors: &mut Diagnostics) {
         _ => format!("link `{name}` has {ends} ends, and `interfaces` names {named} of the host"),
     };
     let at = link.interfaces.first().map_or(link.kind.at, |i| i.at);
-    let hint = "one for each end, in their order, for example `interfaces: [enp3s0f0, enp3s0f1]`";
+    let hint = "one for each end, in their order: `interfaces: [enp3s0f0, enp3s0f1]`; two ends without any ask for a wire";
     errors.add(at, message, hint);
 }
 

@@ -202,6 +202,11 @@ impl Link {
         self.vm.map(|vm| vm.value).unwrap_or_default()
     }
 
+    /// Whether it leaves its interfaces to the machine's file: it asks for a wire.
+    pub fn wants_wire(&self) -> bool {
+        self.kind.value.is_hardware() && self.interfaces.is_empty() && self.written_ends == 2
+    }
+
     pub fn interfaces(&self) -> Vec<String> {
         self.interfaces.iter().map(|i| i.value.clone()).collect()
     }

@@ -407,6 +407,7 @@ fn environment(kind: &str) -> Environment {
     let facts = [("client", "native"), ("server", server), ("cgroup", "v1")];
     Environment {
         emulated: kind == "vm",
+        emulation: Vec::new(),
         facts: facts
             .map(|(name, fact)| (name.to_owned(), fact.to_owned()))
             .into(),

@@ -114,8 +114,8 @@ impl Imported {
             measurement: MEASUREMENT.to_owned(),
             levels: BTreeMap::new(),
             environment: Environment {
-                emulated: false,
                 facts: self.facts(),
+                ..Environment::default()
             },
             topology: 0,
         };

@@ -23,6 +23,7 @@ pub struct Evidence {
 const SIGNATURES: &[(&str, &str)] = &[
     ("KVMKVMKVM", "KVM"),
     ("Linux KVM Hv", "KVM"),
+    // Its end is that of `HostBrief::EMULATED`.
     ("TCGTCGTCGTCG", "QEMU (software emulation)"),
     ("Microsoft Hv", "Hyper-V"),
     ("VMwareVMware", "VMware"),

@@ -2,6 +2,7 @@
 //! text itself, so that tests read machines that we do not own. None panics on any text (they are
 //! fuzzed). Unknown lines are passed over, because kernels add some.
 
+mod cards;
 mod cpuinfo;
 mod hypervisor;
 mod modules;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 use latlab_model::units::CpuList;
 
+pub use cards::{CardEvidence, card_maker};
 pub use cpuinfo::{CpuInfo, cpuinfo};
 pub use hypervisor::{Evidence, hypervisor};
 pub use modules::{ModuleState, module_state};

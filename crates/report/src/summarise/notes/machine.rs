@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use latlab_model::results::{Cell, IntruderKind, Note, Severity, StealAside};
 
 use super::context::{Context, note};
+use crate::emulation;
 use crate::summarise::trials::TrialData;
 use crate::text;
 
@@ -16,10 +17,18 @@ const UNSTABLE_FACTOR: f64 = 1.25;
 
 pub(super) fn emulated(context: &Context<'_>) -> Option<Note> {
     let cells = context.cells_where(|cell| cell.environment.emulated);
-    let text =
-        "Some nodes ran under software emulation, which is many times slower than a virtual \
-                machine on hardware: these latencies say nothing of a real one's."
-            .to_owned();
+    let named = emulation::named(context.cells);
+    let text = match named.is_empty() {
+        true => {
+            "Some nodes ran under software emulation, which is many times slower than a virtual \
+                 machine on hardware: these latencies say nothing of a real one's."
+                .to_owned()
+        }
+        false => format!(
+            "Emulated: {}. No latency and no verdict here says anything of real hardware.",
+            named.join(", ")
+        ),
+    };
     (!cells.is_empty()).then(|| note(Severity::Serious, "emulated", text, cells))
 }
 
