@@ -67,7 +67,7 @@ esac
 "#;
 
 /// A network over two cards, and one within a card.
-const FUNCTIONS: &str = "name: functions\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}, c: {kind: native}, \
+const FUNCTIONS: &str = "name: functions\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}, c: {kind: native, cpuset: \"0\"}, \
     d: {kind: native}}\n  links:\n    \
     - {type: sriov, vlan: 401, spoof_check: false, trust: true, max_tx_rate: 100Mbit, endpoints: [\"a:lan0\", \"b:lan0\"], interfaces: [eth0, eth1], subnets: [10.9.0.0/24]}\n    \
     - {type: sriov, vlan: 402, endpoints: [\"c:lan0\", \"d:lan0\"], interfaces: [eth0, eth0], subnets: [10.8.0.0/24]}\n";
@@ -197,6 +197,15 @@ fn virtual_functions(bench: &Bench, path: &str) {
             assert!(shown.contains(setting), "{card}: {setting}: {shown}");
         }
     }
+    // A function of `a` is free to use all, where there are several.
+    let all = machine.sh("cat /sys/devices/system/cpu/online");
+    for (function, cpus) in [(0, all.trim()), (1, "0")] {
+        let affinity = machine.sh(&format!(
+            "cd /proc/irq; for number in $(ls /sys/class/net/eth0/device/virtfn{function}/msi_irqs); do \
+             cat $number/smp_affinity_list; done | sort -u"
+        ));
+        assert_eq!(affinity.trim(), cpus, "function {function}");
+    }
     // Frames stay on their VLAN, whatever address a node takes.
     machine.sh("latlab exec functions c -- ip address add 10.9.0.3/24 dev lan0");
     let said = machine.try_sh("latlab exec functions c -- ping -c 1 -W 2 10.9.0.2");
@@ -230,7 +239,9 @@ fn virtual_functions(bench: &Bench, path: &str) {
 
     machine.write("figure.yaml", FIGURE);
     if is_by_hand() {
-        let told = machine.sh(&format!("time {WITH_MACHINE} deploy figure.yaml 2>&1"));
+        let told = machine.sh(&format!(
+            "time -p env {WITH_MACHINE} deploy figure.yaml 2>&1"
+        ));
         println!("client, device and server in functions of two cards: {told}");
         machine.sh(
             "latlab exec functions client -- ping -c 3 -W 10 10.0.2.1; latlab destroy functions",
@@ -453,6 +464,14 @@ fn refused_before_any_change(machine: &Machine<'_>) {
     let shared = machine.sh("grep -l 02:00:00:00:01:03 /sys/class/net/*/address | cut -d/ -f5");
     let reason = "is in an IOMMU group with 0000:03:02.0, and a group is given as a whole";
     refused(shared.trim(), reason, "another slot");
+    let claim = format!(
+        "ports: {{third: {{interface: {}, vfio: true}}}}\n",
+        shared.trim()
+    );
+    machine.write("claim.yaml", &claim);
+    let said = machine.try_sh("latlab validate claim.yaml");
+    let reason = "port `third` cannot be given by VFIO: its IOMMU group has 0000:03:02.0 too";
+    assert!(said.code == 2 && said.err.contains(reason), "{said:#?}");
     refused("eth7", "is not an interface of this machine", "eth");
     refused("lo", "the host uses `lo`", "choose one that nothing uses");
     machine.sh("ip address add 192.0.2.1/24 dev eth1");

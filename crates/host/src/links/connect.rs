@@ -24,6 +24,7 @@ impl Network {
         configure::configure(self, plan)?;
         configure::wait_for_nodes(self, plan)?;
         configure::switch_on(self, plan)?;
+        kinds::sriov::keep_interrupts(plan);
         Ok(taps)
     }
 }

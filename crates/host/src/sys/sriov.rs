@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use latlab_model::units::CpuList;
+
 use super::Error;
 
 /// The directory of the PCI bus's devices.
@@ -76,6 +78,16 @@ impl Device {
             fs::write(&file, &self.address).map_err(Error::of("write", file.display()))?;
         }
         Ok(true)
+    }
+
+    /// Keeps its interrupts on these CPUs. Those that the kernel manages by itself stay where they are.
+    pub fn keep_interrupts(&self, cpus: &CpuList) {
+        let numbers = fs::read_dir(self.directory().join("msi_irqs"));
+        for number in numbers.into_iter().flatten().flatten() {
+            let number = number.file_name();
+            let file = PathBuf::from("/proc/irq").join(number);
+            fs::write(file.join("smp_affinity_list"), cpus.to_string()).ok();
+        }
     }
 
     /// How many interfaces it has in this network namespace.

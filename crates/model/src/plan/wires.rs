@@ -210,8 +210,9 @@ fn end_of(
 mod tests {
     use super::super::{plan, wiring};
     use super::*;
-    use crate::facts::{Capability, Nic};
+    use crate::facts::{Capability, Nic, NumaNode};
     use crate::spec::MachineFile;
+    use crate::units::CpuList;
 
     const FILE: &str = "ports:\n  left: {pci: '01:00.0', numa: 1}\n  right: {pci: '02:00.0'}\n  \
                         up: {interface: nic2}\n  down: {interface: nic3}\n\
@@ -291,6 +292,30 @@ mod tests {
             said.contains("link `l2`, of type sriov, gets no cable"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_node_is_placed_near_the_card_of_its_wire() {
+        let mut facts = facts();
+        facts.cpus = CpuList::new((0..8).collect());
+        facts.machine.processors.numa = [0, 1]
+            .map(|id| NumaNode {
+                id,
+                cpus: Some(CpuList::new((4 * id..4 * id + 4).collect())),
+                memory_bytes: 1 << 30,
+                distances: Vec::new(),
+            })
+            .into();
+        for (numa, cpus) in [(0, 0..4), (1, 4..8)] {
+            let file = FILE.replace("numa: 1", &format!("numa: {numa}"));
+            let mut facts = facts.clone();
+            assert_eq!(read(&mut facts, &file), "");
+            let lab = "name: t\ntopology:\n  nodes: {a: {kind: native, isolate: true}, b: {kind: native}}\n  \
+                       links: [{type: sriov, endpoints: ['a:e', 'b:e']}]\n";
+            let plan = plan(&Lab::parse(lab).unwrap(), &facts).unwrap();
+            let own = plan.nodes[0].cpuset.clone().unwrap();
+            assert!(own.iter().all(|cpu| cpus.contains(&cpu)), "{numa}: {own}");
+        }
     }
 
     #[test]

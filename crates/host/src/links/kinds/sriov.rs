@@ -177,6 +177,21 @@ fn bound(
     }
 }
 
+/// Keeps the interrupts of functions on the CPUs of the nodes that have them, where their packets are read. An interrupt is
+/// there once its interface was up, and goes with the function.
+pub(in crate::links) fn keep_interrupts(plan: &Plan) {
+    for (index, link) in plan.links.iter().enumerate() {
+        for (end, card) in functions_of(link).iter().enumerate() {
+            let node = &plan.nodes[link.endpoints[end].node];
+            let number = number(plan, index, end, card);
+            let function = Device::of_interface(card).and_then(|card| card.function(number).ok());
+            if let (Some(cpus), Some(function)) = (&node.cpuset, function) {
+                function.keep_interrupts(cpus);
+            }
+        }
+    }
+}
+
 /// The cards that a plan divides, as they are now. Fails for one that cannot be divided so.
 pub(crate) fn divided(plan: &Plan) -> Result<Vec<Divided>, Error> {
     let mut divided: Vec<Divided> = Vec::new();
