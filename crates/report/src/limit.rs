@@ -149,6 +149,8 @@ mod tests {
                     ratio_ci95: Some((1.2, 1.9)),
                     p_value: None,
                 }],
+                emulated: false,
+                emulation: Vec::new(),
             }],
             left_out: Vec::new(),
         }
