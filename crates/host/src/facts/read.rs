@@ -34,9 +34,9 @@ pub fn read(options: &ReadOptions) -> Facts {
         if options.detail {
             machine = read_machine(&source, options, hypervisor);
         } else {
-            machine.memory = machine::memory(&source);
             machine.storage = machine::storage(&[&options.dirs.labs()]);
             if placement {
+                machine.memory = machine::memory(&source);
                 machine.processors = machine::processors(&source);
                 machine.nics = nics::read(&source, hypervisor);
             }
