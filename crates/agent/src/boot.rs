@@ -18,7 +18,7 @@ use rustix::system::{RebootCommand, reboot};
 use crate::kernel_line::{Parameters, Transport};
 use crate::serve::{self, Readiness};
 use crate::step::{StepError, step};
-use crate::{cards, image, modules, network};
+use crate::{cards, image, live, modules, network};
 
 /// How long the channel's ports may take to appear after their driver was loaded.
 const PORTS_APPEAR: Duration = Duration::from_secs(10);
@@ -32,6 +32,9 @@ pub fn run() -> ExitCode {
     if parameters.probe {
         println!("latlab-agent: user space runs");
         return power_off();
+    }
+    if parameters.live {
+        return live::run(&parameters, failure);
     }
     if failure.is_none() {
         failure = begin(&parameters).err().map(|error| error.to_string());
@@ -94,6 +97,8 @@ fn fallback() -> Parameters {
         drivers: false,
         probe: false,
         template: false,
+        live: false,
+        boot: None,
     }
 }
 

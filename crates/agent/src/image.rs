@@ -43,9 +43,8 @@ pub fn prepare() -> Result<(), StepError> {
     Ok(())
 }
 
-/// Mounts the image below the writable layer and makes it the root.
+/// Mounts the image below the writable layer, makes it the root, and mounts the rest of what the guest was given.
 pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
-    let none = MountFlags::empty();
     let root = Share {
         tag: "root".into(),
         path: "/".into(),
@@ -55,6 +54,27 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
         },
     };
     mount_share(&parameters.transport, &root, "/lower")?;
+    become_root()?;
+    name(parameters)?;
+    for share in &parameters.shares {
+        step(fs::create_dir_all(&share.path), || {
+            format!("make {}", share.path)
+        })?;
+        mount_share(&parameters.transport, share, &share.path)?;
+    }
+    for (bytes, path) in &parameters.memory {
+        step(fs::create_dir_all(path), || format!("make {path}"))?;
+        let data = CString::new(format!("size={bytes},mode=755")).expect("digits only");
+        step(mount("tmpfs", path, "tmpfs", STORAGE, Some(&*data)), || {
+            format!("mount a tmpfs on {path}")
+        })?;
+    }
+    Ok(())
+}
+
+/// Makes what is mounted on `/lower`, below the writable layer, the root.
+pub fn become_root() -> Result<(), StepError> {
+    let none = MountFlags::empty();
     let options = c"lowerdir=/lower,upperdir=/layer/upper,workdir=/layer/work";
     step(
         mount("latlab", "/image", "overlay", none, Some(options)),
@@ -78,22 +98,7 @@ pub fn enter(parameters: &Parameters) -> Result<(), StepError> {
     })?;
     step(std::env::set_current_dir("/"), || {
         "enter the new root".into()
-    })?;
-    name(parameters)?;
-    for share in &parameters.shares {
-        step(fs::create_dir_all(&share.path), || {
-            format!("make {}", share.path)
-        })?;
-        mount_share(&parameters.transport, share, &share.path)?;
-    }
-    for (bytes, path) in &parameters.memory {
-        step(fs::create_dir_all(path), || format!("make {path}"))?;
-        let data = CString::new(format!("size={bytes},mode=755")).expect("digits only");
-        step(mount("tmpfs", path, "tmpfs", STORAGE, Some(&*data)), || {
-            format!("mount a tmpfs on {path}")
-        })?;
-    }
-    Ok(())
+    })
 }
 
 /// Gives the guest its name and a machine id of its own.

@@ -45,6 +45,10 @@ pub struct Parameters {
     pub probe: bool,
     /// `latlab.template`: mount nothing and wait for an identity on the channel.
     pub template: bool,
+    /// `latlab.live`: this is a machine that started from the network, not a guest of a lab.
+    pub live: bool,
+    /// `latlab.boot=`: by which the one who asked for this start knows it.
+    pub boot: Option<String>,
 }
 
 impl Parameters {
@@ -60,6 +64,8 @@ impl Parameters {
             drivers: false,
             probe: false,
             template: false,
+            live: false,
+            boot: None,
         };
         for word in line.split_ascii_whitespace() {
             let Some(word) = word.strip_prefix("latlab.") else {
@@ -70,6 +76,8 @@ impl Parameters {
                 None if word == "drivers" => found.drivers = true,
                 None if word == "probe" => found.probe = true,
                 None if word == "template" => found.template = true,
+                None if word == "live" => found.live = true,
+                Some(("boot", id)) => found.boot = Some(id.to_owned()),
                 Some(("name", name)) => found.name = Some(name.to_owned()),
                 Some(("fs", "9p")) => found.transport = Transport::NineP,
                 Some(("fs", "virtiofs")) => found.transport = Transport::VirtioFs,
@@ -113,12 +121,14 @@ mod tests {
         let line = "console=ttyS0 latlab.name=third latlab.fs=virtiofs latlab.ports=8 quiet \
                     latlab.share=s0:rw:/mnt/a:b latlab.root=disk latlab.share=s1:disk:/lib \
                     latlab.share=s2:ext4:/data latlab.memory=4096:/tmp/x latlab.probe latlab.template \
-                    latlab.drivers";
+                    latlab.drivers latlab.live latlab.boot=5f";
         let found = Parameters::parse(line).unwrap();
         assert_eq!(found.name.as_deref(), Some("third"));
         assert_eq!(found.transport, Transport::VirtioFs);
         assert_eq!(found.ports, 8);
         assert!(found.probe && found.template && found.root_on_disk && found.drivers);
+        assert!(found.live);
+        assert_eq!(found.boot.as_deref(), Some("5f"));
         let share = |tag: &str, path: &str, access| Share {
             tag: tag.into(),
             path: path.into(),

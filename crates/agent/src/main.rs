@@ -16,6 +16,7 @@ mod identity;
 mod image;
 mod kernel_line;
 mod launch;
+mod live;
 mod log;
 mod modules;
 mod mpi;

@@ -151,6 +151,21 @@ pub fn has_extents(file: &File) -> bool {
     unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut request) == 0 }
 }
 
+/// Makes a block device of a file that is open for reading (loop(4)); returns its number.
+pub fn attach_loop(control: &File, file: &File) -> io::Result<u32> {
+    const LOOP_SET_FD: libc::Ioctl = 0x4c00;
+    const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4c82;
+    // SAFETY: it takes no argument and returns a number.
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+    let number = u32::try_from(number).map_err(|_| io::Error::last_os_error())?;
+    let device = File::open(format!("/dev/loop{number}"))?;
+    // SAFETY: the argument is a descriptor, of which the kernel takes a reference.
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD, file.as_raw_fd()) } {
+        0 => Ok(number),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Has the kernel end this process after a time (alarm(2)).
 pub fn end_after(time: std::time::Duration) {
     let seconds = libc::c_uint::try_from(time.as_secs()).unwrap_or(libc::c_uint::MAX);

@@ -1,9 +1,12 @@
 //! `latlab image`: makes an image from packages, ahead of the lab that uses it.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
-use latlab_host::images::{Cache, Error, Made, Wish};
+use latlab_host::images::{Cache, Error, Image as Root, Made, Wish};
+use latlab_host::live;
+use latlab_model::boot;
 
 use crate::args::Image;
 use crate::downloads::Lines;
@@ -14,6 +17,9 @@ pub fn run(args: &Image) -> Outcome {
         "image",
         "packages are installed as root, into a directory of their own",
     )?;
+    if let Some(directory) = &args.live {
+        return make_live(args, directory);
+    }
     let cache = Cache::new(Dirs::from_env().cache().join("images"));
     let wish = Wish {
         again: args.again,
@@ -29,6 +35,41 @@ pub fn run(args: &Image) -> Outcome {
     let how = if was_there { "in the cache" } else { "made" };
     println!("{how}: sha256:{digest}");
     println!("{}", root.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a live system of an image, which may be one of any kind.
+fn make_live(args: &Image, directory: &Path) -> Outcome {
+    let dirs = Dirs::from_env();
+    let text = args.file.to_string_lossy();
+    let image = Root::find(&text, Path::new("")).map_err(failed)?;
+    let lines = Lines::default();
+    let tell = |step: &str| lines.tell(step);
+    if let (true, Root::Recipe(file)) = (args.again, &image) {
+        let wish = Wish {
+            again: true,
+            output: None,
+        };
+        let cache = Cache::new(dirs.cache().join("images"));
+        cache.make(file, wish, &tell).map_err(failed)?;
+    }
+    let wrong = |(message, hint): (String, String)| Failure::new(message, hint);
+    let parameters = boot::words(&args.cmdline).map_err(wrong)?;
+    let wish = live::Wish {
+        parameters: &parameters,
+        image: &image,
+        kernel: &args.kernel,
+        console: &args.console,
+    };
+    let made = live::make(directory, wish, dirs.cache(), &tell).map_err(|error| {
+        let hint = error.hint();
+        Failure::of(error, hint)
+    })?;
+    println!(
+        "{}: boot.ipxe starts Linux {}",
+        directory.display(),
+        made.kernel()
+    );
     Ok(ExitCode::SUCCESS)
 }
 

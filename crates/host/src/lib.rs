@@ -8,6 +8,7 @@ pub mod images;
 pub mod journal;
 pub mod lab;
 pub mod links;
+pub mod live;
 pub mod nodes;
 pub mod packages;
 pub mod programs;

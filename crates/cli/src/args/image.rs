@@ -10,6 +10,7 @@ Examples:
   latlab image tools.yaml
   latlab image tools.yaml --again             (with the packages that the archive has now)
   latlab image tools.yaml --output tools.tar
+  latlab image tools.yaml --live /srv/tftp      (for machines that boot from the network)
 
 A description of an image:
   debian: bookworm              # or `ubuntu: noble`
@@ -22,9 +23,13 @@ A description of an image:
   components: [main]
 
 Nodes of kind container and vm take it as `image: tools.yaml`, and it is made with the first \
-deployment. The same packages and files make the same bytes.")]
+deployment. The same packages and files make the same bytes.
+
+A live system is an iPXE script (boot.ipxe) with a kernel and an image in memory, for a server of TFTP or HTTP. It \
+starts the image's own init, else a shell on the console; `empty` has neither. `latlab host HOST boot` starts machines \
+with it.")]
 pub struct Image {
-    /// The description of the image.
+    /// The description of the image; with `--live` any image of a lab's nodes but `host`.
     #[arg(value_name = "FILE.yaml")]
     pub file: PathBuf,
     /// Make it also if it was made before. Nodes that are up keep the one that they have.
@@ -33,4 +38,31 @@ pub struct Image {
     /// Write its archive (tar) here; makes it again.
     #[arg(long, short, value_name = "FILE.tar")]
     pub output: Option<PathBuf>,
+    /// Make a live system in this directory, which is new or has an earlier one.
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub live: Option<PathBuf>,
+    /// Its kernel: standard, rt, cloud, or the path of a vmlinuz.
+    #[arg(long, requires = "live", default_value = "standard")]
+    pub kernel: String,
+    /// Its serial console, as kernels name it.
+    #[arg(long, requires = "live", default_value = "ttyS0,115200", value_parser = console)]
+    pub console: String,
+    /// Its kernel parameters, which each start has.
+    #[arg(
+        long,
+        requires = "live",
+        value_name = "PARAMETERS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub cmdline: String,
+}
+
+/// A word of a command line.
+fn console(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == ',';
+    match text.starts_with("tty") && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("for example `ttyS1,115200`".into()),
+    }
 }

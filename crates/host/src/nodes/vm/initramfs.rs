@@ -13,6 +13,7 @@ use latlab_model::kinds::{DiskDevice, GuestRoot};
 use latlab_model::plan::NodePlan;
 
 use super::bzimage;
+use super::cpio::{Archive, FILE};
 use super::kernel::{Kernel, Transport};
 use super::modules::{self, Modules};
 use crate::sys::cached;
@@ -20,11 +21,6 @@ use crate::sys::cached;
 const PREFIX: &str = "initramfs-";
 /// How many are kept, those that were used last. Each takes about 5 MB.
 const KEPT: usize = 16;
-
-const DIRECTORY: u32 = 0o040_755;
-const EXECUTABLE: u32 = 0o100_755;
-const FILE: u32 = 0o100_644;
-const CHARACTER_DEVICE: u32 = 0o020_600;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -90,28 +86,13 @@ pub fn prepare(
     modules: impl Into<GuestModules>,
     cache: &Path,
 ) -> Result<PathBuf, Error> {
-    let program = fs::read(agent).map_err(failed("read the agent", agent))?;
-    if !is_static_program(&program) {
-        return Err(Error::Agent {
-            path: agent.to_owned(),
-        });
-    }
-    let mut archive = Archive::default();
-    for directory in ["dev", "proc", "sys", "modules"] {
-        archive.add(directory, DIRECTORY, &[], (0, 0));
-    }
-    // The kernel opens it for init's standard streams before init could make it.
-    archive.add("dev/console", CHARACTER_DEVICE, &[], (5, 1));
-    archive.add("init", EXECUTABLE, &program, (0, 0));
+    let mut archive = begin(agent)?;
     if let Some(dir) = &kernel.modules {
         let all = Modules::open(dir)?;
         let mut wanted = wanted_modules(kernel.transport, modules.into());
         // Newer kernels have the checksums of ext4 built in.
         wanted.retain(|name| *name != CHECKSUMS || all.has(name));
-        for (index, module) in all.in_order(&wanted)?.iter().enumerate() {
-            let name = format!("modules/{index:02}-{}.ko", module.name);
-            archive.add(&name, FILE, &module.bytes, (0, 0));
-        }
+        add_modules(&mut archive, &all, &wanted)?;
     }
     let bytes = archive.finish();
     let digest = bzimage::digest(&bytes);
@@ -130,6 +111,36 @@ pub fn prepare(
         name.starts_with(PREFIX).then(|| cached::used(path))?
     });
     Ok(path)
+}
+
+/// The beginning of every initramfs: the agent, and the places that it needs.
+pub(crate) fn begin(agent: &Path) -> Result<Archive, Error> {
+    let program = fs::read(agent).map_err(failed("read the agent", agent))?;
+    if !is_static_program(&program) {
+        return Err(Error::Agent {
+            path: agent.to_owned(),
+        });
+    }
+    let mut archive = Archive::default();
+    for directory in ["dev", "proc", "sys", "modules"] {
+        archive.directory(directory);
+    }
+    archive.console();
+    archive.program("init", &program);
+    Ok(archive)
+}
+
+/// Adds modules and what they need, named in the order in which the agent loads them.
+pub(crate) fn add_modules(
+    archive: &mut Archive,
+    all: &Modules,
+    wanted: &[&str],
+) -> Result<(), Error> {
+    for (index, module) in all.in_order(wanted)?.iter().enumerate() {
+        let name = format!("modules/{index:02}-{}.ko", module.name);
+        archive.add(&name, FILE, &module.bytes, (0, 0));
+    }
+    Ok(())
 }
 
 /// The modules that every guest needs first: its buses, its channel, its root, its
@@ -194,59 +205,8 @@ fn is_static_program(elf: &[u8]) -> bool {
         })
 }
 
-/// A cpio archive in the form the kernel reads (`newc`, see its
-/// `Documentation/driver-api/early-userspace/buffer-format.rst`).
-#[derive(Default)]
-struct Archive {
-    bytes: Vec<u8>,
-    entries: u32,
-}
-
-impl Archive {
-    fn add(&mut self, name: &str, mode: u32, content: &[u8], device: (u32, u32)) {
-        self.entries += 1;
-        let fields = [
-            self.entries, // inode
-            mode,
-            0, // uid
-            0, // gid
-            1, // links
-            0, // modification time: none, so that equal content makes equal archives
-            content.len() as u32,
-            0, // device the file is on
-            0,
-            device.0,
-            device.1,
-            name.len() as u32 + 1,
-            0, // checksum, unused
-        ];
-        self.bytes.extend_from_slice(b"070701");
-        for field in fields {
-            self.bytes
-                .extend_from_slice(format!("{field:08x}").as_bytes());
-        }
-        self.bytes.extend_from_slice(name.as_bytes());
-        self.bytes.push(0);
-        self.pad();
-        self.bytes.extend_from_slice(content);
-        self.pad();
-    }
-
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.add("TRAILER!!!", 0, &[], (0, 0));
-        self.bytes
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-
     use super::*;
 
     #[test]
@@ -258,38 +218,6 @@ mod tests {
         assert!(!of(false, false).contains(&"ext4"));
         assert!(of(true, false).ends_with(&["virtio_blk", CHECKSUMS, "ext4"]));
         assert!(of(false, true).ends_with(&["virtio_scsi", "sd_mod", CHECKSUMS, "ext4"]));
-    }
-
-    #[test]
-    fn an_entry_has_these_bytes() {
-        let mut archive = Archive::default();
-        archive.add("dev/console", CHARACTER_DEVICE, b"", (5, 1));
-        let expected = "070701000000010000218000000000000000000000000100000000000000000000000000\
-                        0000000000000500000001\
-                        0000000c00000000dev/console\0\0\0";
-        assert_eq!(String::from_utf8(archive.bytes).unwrap(), expected);
-    }
-
-    /// Debian's cpio is the reference; the test says so when it is absent.
-    #[test]
-    fn cpio_lists_the_packed_files() {
-        let mut archive = Archive::default();
-        archive.add("dir", DIRECTORY, b"", (0, 0));
-        archive.add("dir/file", FILE, b"12345", (0, 0));
-        let bytes = archive.finish();
-        let child = Command::new("cpio")
-            .args(["-i", "--to-stdout", "--quiet", "dir/file"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let Ok(mut child) = child else {
-            eprintln!("cpio is not installed: the archive was not compared with it");
-            return;
-        };
-        child.stdin.take().unwrap().write_all(&bytes).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success());
-        assert_eq!(output.stdout, b"12345");
     }
 
     #[test]

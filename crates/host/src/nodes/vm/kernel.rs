@@ -105,6 +105,9 @@ pub struct Kernel {
     pub release: String,
     /// Where it comes from: package and version, or the path.
     pub origin: String,
+    /// As its package has it: what a machine's firmware or boot loader starts.
+    pub vmlinuz: PathBuf,
+    /// The file that QEMU starts.
     pub image: PathBuf,
     /// Why `image` is the compressed `vmlinuz`, if it is: its boot then takes much longer.
     pub compressed_because: Option<String>,
@@ -246,6 +249,7 @@ fn kernel(
     Ok(Kernel {
         release,
         origin,
+        vmlinuz: vmlinuz.to_owned(),
         image,
         compressed_because,
         modules: Some(dir),

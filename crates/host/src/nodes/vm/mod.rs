@@ -31,6 +31,7 @@ mod command_line;
 mod confine;
 mod console;
 mod copy;
+pub(crate) mod cpio;
 mod cpu;
 pub mod disk;
 mod driver;

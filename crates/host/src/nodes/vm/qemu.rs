@@ -553,6 +553,7 @@ mod tests {
             kernel: Kernel {
                 release: "6.1".into(),
                 origin: "test".into(),
+                vmlinuz: "/k/vmlinuz".into(),
                 image: "/k/vmlinux".into(),
                 compressed_because: None,
                 modules: Some("/k/lib/modules/6.1".into()),

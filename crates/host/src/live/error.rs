@@ -1,0 +1,71 @@
+//! Errors of live systems.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::images;
+use crate::nodes::vm::{initramfs, kernel, modules};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        action: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(
+        "cannot make a live system of `host`: this machine's own root is none to start another with"
+    )]
+    OwnRoot,
+    #[error("{} has files and is no live system", .0.display())]
+    Foreign(PathBuf),
+    #[error("{} is no live system: {reason}", path.display())]
+    Record { path: PathBuf, reason: String },
+    #[error("the command line of {} has {bytes} bytes, and a kernel takes {limit}", path.display())]
+    LongLine {
+        path: PathBuf,
+        bytes: usize,
+        limit: usize,
+    },
+    #[error("there is no latlab-agent beside latlab")]
+    NoAgent,
+    #[error(transparent)]
+    Image(#[from] images::Error),
+    #[error(transparent)]
+    Kernel(#[from] kernel::Error),
+    #[error(transparent)]
+    Initramfs(#[from] initramfs::Error),
+    #[error(transparent)]
+    Modules(#[from] modules::Error),
+    #[error(transparent)]
+    Write(#[from] crate::sys::Error),
+}
+
+impl Error {
+    /// Advice for the person.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::OwnRoot => "name a description of packages (.yaml), a directory, or `empty`",
+            Self::Foreign(_) => "name a new directory, or one of an earlier `--live`",
+            Self::Record { .. } => "`latlab image IMAGE --live DIR` makes one",
+            Self::LongLine { .. } => "ask for fewer parameters",
+            Self::NoAgent => "build it, or set LATLAB_AGENT",
+            Self::Image(error) => error.hint(),
+            Self::Kernel(error) => error
+                .hint()
+                .unwrap_or("`--kernel` takes standard, rt, cloud, or the path of a vmlinuz"),
+            Self::Initramfs(_) | Self::Modules(_) => "another kernel may have it: `--kernel`",
+            Self::Io { .. } | Self::Write(_) => "check the directory, its permissions and its room",
+        }
+    }
+
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+}
