@@ -20,6 +20,7 @@ import { notes } from './sections/notes';
 import { paper } from './sections/paper';
 import { scaling } from './sections/scaling';
 import { lives } from './sections/lives';
+import { sensors } from './sections/sensors';
 import { starts } from './sections/starts';
 import { sweeps } from './sections/sweeps';
 import { themeButton } from './sections/theme';
@@ -120,6 +121,7 @@ function build(model: Model, state: State, json: string): HTMLElement[] {
       sweeps(model),
       scaling(model),
       starts(model),
+      sensors(model),
       lives(model),
       topologies(model),
       method(model),

@@ -36,6 +36,7 @@ export interface Summary {
   tails: Tail[];
   topologies: Topology[];
   starts?: Starts[];
+  sensors?: SensorSummary[];
   paper?: PaperComparison;
   actions?: Actions[];
   notes: Note[];
@@ -479,6 +480,17 @@ export interface Lane {
   tasks: [at: number, name: number][];
   /** Interrupts: begin, end, name. */
   upon: [from: number, to: number, name: number][];
+}
+
+/** A sensor of a machine over the whole run. */
+export interface SensorSummary {
+  host: string;
+  name: string;
+  unit: string;
+  /** In its unit. */
+  readings?: TimeRange;
+  /** Number of trials by state, but for `ok`. */
+  states?: Record<string, number>;
 }
 
 /** The start of the nodes of one kind, in all deployments of one lab. */

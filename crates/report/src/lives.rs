@@ -1,13 +1,14 @@
-//! Tables of the lives of nodes: their start, and what was done to them within the measured windows.
+//! Tables of the lives of nodes, their start and what was done to them within the measured windows; and of the machines'
+//! sensors beside them.
 
 use latlab_model::results::{ActionKind, Actions, Cell, Range, Summary};
 
 use crate::style::Look;
 use crate::table::{Align, Table};
-use crate::text::{count, nanos, quantity, with_interval};
+use crate::text::{count, nanos, plural, quantity, with_interval};
 
 pub(crate) fn tables(summary: &Summary, look: Look) -> String {
-    starts(summary, look) + &actions(summary, look)
+    starts(summary, look) + &actions(summary, look) + &sensors(summary, look)
 }
 
 /// How long containers and VMs took to start.
@@ -75,6 +76,44 @@ fn actions(summary: &Summary, look: Look) -> String {
                 claimed,
                 nanos(row.took.median),
                 copied,
+            ],
+            None,
+        );
+    }
+    format!("\n{}", table.render(look))
+}
+
+/// Sensors of machines, before and after the trials.
+fn sensors(summary: &Summary, look: Look) -> String {
+    if summary.sensors.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("sensors of machines", Align::Left),
+        ("sensor", Align::Left),
+        ("reading [range]", Align::Right),
+        ("unit", Align::Left),
+        ("remarks", Align::Left),
+    ]);
+    for sensor in &summary.sensors {
+        let readings = sensor.readings.map_or_else(String::new, |range| {
+            let Range {
+                median,
+                smallest,
+                largest,
+            } = range;
+            format!("{median} [{smallest}, {largest}]")
+        });
+        let states = sensor.states.iter();
+        let states =
+            states.map(|(state, trials)| format!("{state} in {}", plural(*trials, "trial")));
+        table.row(
+            vec![
+                sensor.host.clone(),
+                sensor.name.clone(),
+                readings,
+                sensor.unit.clone(),
+                states.collect::<Vec<_>>().join(", "),
             ],
             None,
         );

@@ -11,6 +11,8 @@ pub enum Error {
     RunDir(#[from] RunDirError),
     #[error(transparent)]
     Samples(#[from] SamplesError),
+    #[error("the run cannot go on after replicate {replicate}: {reason}")]
+    Between { replicate: u32, reason: String },
     /// The next lab would be measured beside the remains.
     #[error("lab `{lab}` could not be removed")]
     Destroy {
@@ -22,8 +24,14 @@ pub enum Error {
 impl Error {
     /// A hint in one line; `runs` is where run directories are made.
     pub fn hint(&self, runs: &Path) -> String {
-        if let Error::Destroy { lab, .. } = self {
-            return format!("`latlab destroy {lab}`, then run the study again");
+        match self {
+            Error::Destroy { lab, .. } => {
+                return format!("`latlab destroy {lab}`, then run the study again");
+            }
+            Error::Between { .. } => {
+                return "look after that host, then run the study again".into();
+            }
+            _ => {}
         }
         match system_error(self).map(io::Error::kind) {
             Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => format!(

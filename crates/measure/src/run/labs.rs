@@ -19,6 +19,11 @@ pub enum NotDeployed {
 pub trait Labs {
     /// Deploys one, by its index in [`RunPlan::labs`](latlab_model::plan::RunPlan::labs).
     fn deploy(&self, lab: usize) -> Result<Box<dyn Deployed + '_>, NotDeployed>;
+
+    /// Called between two replicates, while no lab is up. Fails with the reason why the run cannot go on.
+    fn between_replicates(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// A lab that is up.

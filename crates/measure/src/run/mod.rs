@@ -144,10 +144,17 @@ impl<'a> Run<'a> {
         on_event: &mut dyn FnMut(&Event<'_>),
     ) -> Result<(), Error> {
         let plan = self.plan;
+        let mut last = None;
         for visit in plan.visits_of(self.options.part) {
             if self.stop.load(Ordering::Relaxed) {
                 self.outcome.interrupted = true;
                 return Ok(());
+            }
+            // The first one finds its machines as they are.
+            let before = last.replace(visit.replicate);
+            if let Some(replicate) = before.filter(|&before| before != visit.replicate) {
+                labs.between_replicates()
+                    .map_err(|reason| Error::Between { replicate, reason })?;
             }
             self.visit(labs, visit, on_event)?;
             if self.outcome.kept || self.outcome.interrupted {

@@ -108,6 +108,7 @@ pub fn write(
         trace,
         actions: measured.actions,
         starts: order.starts.to_vec(),
+        sensors: Vec::new(),
     };
     dir.write_trial(&trial)?;
     Ok(trial)

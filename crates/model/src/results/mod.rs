@@ -44,13 +44,14 @@ pub use setup::{
     TopologyNode,
 };
 pub use summary::{
-    Actions, Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling, Severity,
-    Slowdown, Spread, Starts, StealAside, Summary, TailRatio, TrialSummary, TrialTail,
+    Actions, Cell, Comparison, Group, Latency, Metric, Note, Quantile, Range, Scaling,
+    SensorSummary, Severity, Slowdown, Spread, Starts, StealAside, Summary, TailRatio,
+    TrialSummary, TrialTail,
 };
 pub use tail::Tail;
 pub use trial::{
     ActionKind, ActionRecord, Check, ClockMap, Copied, Counters, Floor, Held, Hop, NodeRecord,
-    NodeStart, Ruler, StreamResult, Trace, Trial, TrialOutcome, WatchedCpu,
+    NodeStart, Ruler, SensorRecord, StreamResult, Trace, Trial, TrialOutcome, WatchedCpu,
 };
 pub use verdict::Verdict;
 pub use workload::{Client, Figure, NodeMemory, NodeWorkload, WorkloadResult};

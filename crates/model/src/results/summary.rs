@@ -53,6 +53,9 @@ pub struct Summary {
     /// The start of containers and VMs, by lab and kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<Starts>,
+    /// Sensors of machines, read before and after each trial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensors: Vec<SensorSummary>,
     /// The published figures of the paper whose study this is, beside those of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper: Option<PaperComparison>,
@@ -65,6 +68,22 @@ pub struct Summary {
 
 impl Summary {
     pub const FORMAT: &'static str = "latlab.summary/1";
+}
+
+/// A sensor of a machine over the whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SensorSummary {
+    /// The machine, as the file of hosts names it.
+    pub host: String,
+    pub name: String,
+    /// As the controller names it.
+    pub unit: String,
+    /// In its unit; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readings: Option<Range>,
+    /// Number of trials by state, but for `ok`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub states: BTreeMap<String, usize>,
 }
 
 /// The start of the nodes of one kind, in all deployments of one lab. Times in ns until nodes were ready for commands,

@@ -61,6 +61,25 @@ pub struct Trial {
     /// The start of the lab's containers and VMs; with the first trial of each deployment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starts: Vec<NodeStart>,
+    /// Sensors of machines, read by their controllers before and after the trial.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensors: Vec<SensorRecord>,
+}
+
+/// A sensor beside a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SensorRecord {
+    /// The machine, as the file of hosts names it.
+    pub host: String,
+    pub name: String,
+    /// As the controller names it.
+    pub unit: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<f64>,
+    /// As the controller names it; `ok` where nothing is wrong. The worse of both.
+    pub state: String,
 }
 
 /// The time that a container or a VM took until it was ready for commands, its network included. Times are from the
@@ -167,6 +186,7 @@ impl Trial {
             trace: None,
             actions: Vec::new(),
             starts: Vec::new(),
+            sensors: Vec::new(),
         }
     }
 

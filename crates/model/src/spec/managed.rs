@@ -20,6 +20,8 @@ pub struct ManagedHost {
     pub name: Spanned<String>,
     /// `ssh:` the destination of ssh(1), when its system runs.
     pub ssh: Option<Spanned<String>>,
+    /// `live:` the directory of the live system that the host gets when it boots from the network.
+    pub live: Option<PathBuf>,
     pub bmc: Bmc,
 }
 
@@ -92,10 +94,17 @@ fn read_hosts(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<ManagedHost> {
         check_name("host", &name, errors);
         let mut o = Object::new(yaml, format!("host `{}`", shown(&name)), errors);
         let ssh = read_ssh(&mut o, errors);
+        let live = o.get::<String>("live", errors);
         let bmc = o.require("bmc", errors);
         o.finish(errors);
         let bmc = bmc.and_then(|yaml| read_bmc(yaml, &name, errors))?;
-        Some(ManagedHost { name, ssh, bmc })
+        let live = live.map(|path| PathBuf::from(path.value));
+        Some(ManagedHost {
+            name,
+            ssh,
+            live,
+            bmc,
+        })
     });
     read.collect()
 }
@@ -208,6 +217,7 @@ mod tests {
     const GOOD: &str = "hosts:
   dut:
     ssh: root@dut
+    live: /srv/tftp
     bmc: {type: ipmi, address: 192.0.2.7, user: admin, password: {env: DUT}, cipher: 3}
   gen:
     bmc: {type: redfish, address: 192.0.2.8, user: admin, password: {file: gen.password}}
@@ -221,7 +231,9 @@ mod tests {
     #[test]
     fn hosts_are_read_with_their_controllers() {
         let all = ManagedHosts::parse(GOOD).unwrap();
-        let dut = &all.host("dut").unwrap().bmc;
+        let dut = all.host("dut").unwrap();
+        assert_eq!(dut.live, Some(PathBuf::from("/srv/tftp")));
+        let dut = &dut.bmc;
         assert_eq!(dut.password, Secret::Variable("DUT".into()));
         let ipmi = BmcProtocol::Ipmi {
             port: 623,

@@ -27,6 +27,8 @@ pub struct Study {
     pub seed: u64,
     /// Whether its labs are tuned and isolated as they ask; without is the ablation (Daichendt 2022, 6.5).
     pub isolation: bool,
+    /// `hosts: {reboot: between-replicates}`: each replicate finds its hosts freshly booted.
+    pub reboots: bool,
     /// Levels against which the others are compared.
     pub baseline: BTreeMap<String, String>,
     /// Baselines of a factor whose levels are not all compared with the same: the one for each.
@@ -66,6 +68,9 @@ pub struct Combination {
     pub levels: Vec<(String, String)>,
     pub lab: Lab,
 }
+
+/// When a study may have its hosts reboot.
+const REBOOTS: &[&str] = &["between-replicates"];
 
 /// Most cells × replicates of one study: beyond, it is surely a mistake.
 const MAX_TRIALS: usize = 100_000;
@@ -120,6 +125,7 @@ impl Study {
             retries,
             seed: o.get::<u64>("seed", &mut errors).map_or(1, |s| s.value),
             isolation: true,
+            reboots: read_reboots(&mut o, &mut errors),
             baseline,
             against,
             paper: o.get::<PaperName>("paper", &mut errors).map(|p| p.value),
@@ -281,6 +287,23 @@ fn set_path(tree: &mut Yaml, path: &Spanned<String>, value: &Yaml, errors: &mut 
         let hint = "for example `topology.nodes.server.kind` or `topology.links.0.type`";
         errors.add(path.at, message, hint);
     }
+}
+
+fn read_reboots(o: &mut Object<'_>, errors: &mut Diagnostics) -> bool {
+    let Some(yaml) = o.take("hosts") else {
+        return false;
+    };
+    let mut hosts = Object::new(yaml, "`hosts` of the study", errors);
+    let reboot = hosts.get::<String>("reboot", errors);
+    hosts.finish(errors);
+    let Some(when) = reboot else {
+        return false;
+    };
+    if !REBOOTS.contains(&when.as_str()) {
+        let message = format!("`{}` is no time to reboot hosts", shown(&when));
+        errors.add(when.at, message, hint_one_of(&when, REBOOTS));
+    }
+    true
 }
 
 fn read_retries(o: &mut Object<'_>, errors: &mut Diagnostics) -> u32 {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use latlab_model::paper::{Paper, PaperName};
 use latlab_model::results::{
-    Cell, Effect, Group, Manifest, Note, Starts, Summary, Tail, TrialSummary,
+    Cell, Effect, Group, Manifest, Note, SensorSummary, Starts, Summary, Tail, TrialSummary,
 };
 use latlab_samples::{RunDir, RunDirError};
 
 use super::cells::{self, Evidence};
 use super::trials::{self, TrialData};
-use super::{actions, effects, groups, notes, scaling, starts};
+use super::{actions, effects, groups, notes, scaling, sensors, starts};
 use crate::{explain, hlog, paper};
 
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,7 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
     });
     let hlog = hlog::log(&manifest.started, histograms);
     let starts = starts::of(&manifest, &trials);
+    let sensors = sensors::of(&trials);
     let trials = trials.into_values().map(|trial| trial.summary).collect();
     let tails = explain::tails(&explained);
     let parts = Parts {
@@ -83,6 +84,7 @@ pub fn analyse(run: &RunDir) -> Result<Analysis, SummariseError> {
         trials,
         tails,
         starts,
+        sensors,
         notes,
     };
     let summary = assemble(manifest, parts);
@@ -100,6 +102,7 @@ struct Parts {
     trials: Vec<TrialSummary>,
     tails: Vec<Tail>,
     starts: Vec<Starts>,
+    sensors: Vec<SensorSummary>,
     notes: Vec<Note>,
 }
 
@@ -128,6 +131,7 @@ fn assemble(manifest: Manifest, parts: Parts) -> Summary {
         tails: parts.tails,
         topologies: manifest.topologies,
         starts: parts.starts,
+        sensors: parts.sensors,
         paper: None,
         notes: parts.notes,
     };

@@ -19,6 +19,7 @@ mod groups;
 mod notes;
 mod range;
 mod scaling;
+mod sensors;
 mod starts;
 pub(crate) mod trials;
 mod workload;

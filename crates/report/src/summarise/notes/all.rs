@@ -6,7 +6,7 @@ use super::context::Context;
 use super::{actions, clock, machine, packets, run, samples, tails};
 
 pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
-    let kinds: [fn(&Context<'_>) -> Option<Note>; 30] = [
+    let kinds: [fn(&Context<'_>) -> Option<Note>; 31] = [
         run::state,
         run::damaged,
         run::unreadable,
@@ -24,6 +24,7 @@ pub(crate) fn all(context: &Context<'_>) -> Vec<Note> {
         machine::floor,
         machine::steal_aside,
         machine::hwlat,
+        machine::sensors,
         packets::miscounted,
         packets::lost,
         packets::corrupted,

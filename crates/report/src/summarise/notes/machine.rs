@@ -45,6 +45,28 @@ pub(super) fn not_kvm(context: &Context<'_>) -> Option<Note> {
         .then(|| note(Severity::Caution, "no-kvm", text, Vec::new()))
 }
 
+/// Sensors whose controller said that something is wrong.
+pub(super) fn sensors(context: &Context<'_>) -> Option<Note> {
+    let is_wrong = |trial: &TrialData| {
+        let record = trial.record.as_ref();
+        record.is_some_and(|record| record.sensors.iter().any(|sensor| sensor.state != "ok"))
+    };
+    let trials = context.trials_where(is_wrong);
+    let records = trials.iter().filter_map(|trial| trial.record.as_ref());
+    let sensors = records.flat_map(|record| &record.sensors);
+    let names: BTreeSet<String> = sensors
+        .filter(|sensor| sensor.state != "ok")
+        .map(|sensor| format!("{} of {}: {}", sensor.name, sensor.host, sensor.state))
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    let text = format!(
+        "Sensors of machines were not well beside {}: {}. A machine that is too hot or short of power slows its CPUs.",
+        text::plural(trials.len(), "trial"),
+        names.join(", ")
+    );
+    (!trials.is_empty()).then(|| note(Severity::Caution, "sensors", text, Vec::new()))
+}
+
 pub(super) fn hwlat(context: &Context<'_>) -> Option<Note> {
     let of = |trial: &'_ TrialData| {
         let trace = trial
