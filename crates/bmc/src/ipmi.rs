@@ -51,7 +51,10 @@ impl Ipmi {
 
     /// The tool with the session's options. The password is in its environment, which other users cannot read.
     fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(TOOL);
+        self.with_options(Command::new(TOOL), words)
+    }
+
+    fn with_options(&self, mut command: Command, words: &[&str]) -> Command {
         command
             .args(["-I", "lanplus", "-H", &self.address])
             .args(["-p", &self.port.to_string(), "-U", &self.user, "-E"])
@@ -199,7 +202,10 @@ impl Controller for Ipmi {
     }
 
     fn console(&self) -> Result<Command, Error> {
-        Ok(self.command(&["sol", "activate"]))
+        // On a pipe the tool would tell only with the machine's first words that the session is open.
+        let mut lines = Command::new("stdbuf");
+        lines.args(["-oL", TOOL]);
+        Ok(self.with_options(lines, &["sol", "activate"]))
     }
 
     fn free_console(&self) -> Result<(), Error> {

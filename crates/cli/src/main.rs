@@ -44,6 +44,7 @@ mod pipes;
 mod place;
 mod profiles;
 mod progress;
+mod reboot;
 mod report;
 mod run;
 mod serve;

@@ -14,6 +14,7 @@ use latlab_model::spec::{MAX_RETRIES, Study};
 use latlab_samples::RunDir;
 
 use crate::args::{self, StudyOptions};
+use crate::bmc::{Beside, Machines, Unreadable};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, explain, need_root};
 use crate::files::{self, Machine, Source, StudyFile, Unusable};
 use crate::hosts::study::{OnHosts, StudyPlan};
@@ -66,7 +67,12 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
     if args.dry_run {
         return Ok(Measured::Not(show_order(&plan.order_of(visits))));
     }
-    execute(args, &file, &planned, &facts).map(Measured::Done)
+    let machines = match Machines::find(&args.hosts, &args.sensors) {
+        Ok(machines) => machines,
+        Err(Unreadable::Told(outcome)) => return outcome.map(Measured::Not),
+        Err(Unreadable::Failed(failure)) => return Err(failure),
+    };
+    execute(args, &file, &planned, &facts, &machines).map(Measured::Done)
 }
 
 /// Runs the trials of a planned study.
@@ -75,6 +81,7 @@ fn execute(
     file: &StudyFile,
     planned: &Planned,
     facts: &Facts,
+    machines: &Machines,
 ) -> Result<Done, Failure> {
     let plan = planned.run();
     let count = trials(plan.visits_of(args.part));
@@ -104,23 +111,23 @@ fn execute(
     let on_event = &mut |event: &Event<'_>| show(&bar, event);
     let done = match planned {
         Planned::Here(plan) => {
-            let here = Here {
+            let labs = &Here {
                 dirs: &dirs,
                 plan,
                 file: file.lab_file(),
                 keep: args.keep,
                 stop: &stop,
             };
-            run.execute(&here, on_event)
+            run.execute(&Beside { labs, machines }, on_event)
         }
         Planned::OnHosts(plan) => {
-            let on_hosts = OnHosts {
+            let labs = &OnHosts {
                 dirs: &dirs,
                 plan,
                 study: &file.source.text,
                 stop: &stop,
             };
-            run.execute(&on_hosts, on_event)
+            run.execute(&Beside { labs, machines }, on_event)
         }
     };
     bar.finish_and_clear();
@@ -166,6 +173,9 @@ impl Planned {
 /// Plans a study, with the facts of this machine.
 fn plan(args: &args::Run, file: &StudyFile) -> Result<(Planned, Facts), Unusable> {
     if file.labs()?.iter().all(|lab| lab.hosts.is_empty()) {
+        if file.study.reboots {
+            return Err(hosts::study::reboot::of_this_machine().into());
+        }
         let (plan, facts) = file.plan(Machine::Here, true)?;
         return Ok((Planned::Here(plan), facts));
     }
@@ -174,6 +184,9 @@ fn plan(args: &args::Run, file: &StudyFile) -> Result<(Planned, Facts), Unusable
         return Err(Failure::new("--keep is for labs on one machine", hint).into());
     }
     let plan = hosts::study::plan(file)?;
+    if plan.reboots {
+        hosts::study::reboot::can(&plan)?;
+    }
     Ok((Planned::OnHosts(plan), files::facts()))
 }
 

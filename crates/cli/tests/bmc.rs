@@ -4,12 +4,18 @@ mod cluster;
 mod common;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use cluster::Cluster;
-use common::{Bench, Said, enter, finish, finished, tool, until};
+use common::{Bench, Said, enter, fetch, finish, finished, tool, until, whole};
+use latlab_samples::RunDir;
 use serde_json::Value;
 
 const PORT: u16 = 9623;
@@ -21,10 +27,10 @@ start() {
     order=c
     [ "$(cat DIR/boot 2>/dev/null)" != pxe ] || order=n
     rm -f DIR/boot
-    qemu-system-x86_64 -machine q35,graphics=off,accel=tcg -m 64 -display none -nodefaults \
+    qemu-system-x86_64 -machine q35,graphics=off,accel=tcg -m 256 -display none -nodefaults \
         -boot order=$order,strict=on -drive file=DIR/disk,format=raw,if=virtio \
-        -device virtio-net-pci,netdev=net -netdev user,id=net,restrict=on \
-        -chardev socket,id=tty,host=127.0.0.1,port=9703,server=on,wait=on -serial chardev:tty \
+        -device virtio-net-pci,netdev=net -netdev user,id=net,restrict=on,tftp=DIR/live,bootfile=boot.ipxe \
+        -chardev socket,id=tty,path=DIR/tty -serial chardev:tty \
         >DIR/qemu.log 2>&1 </dev/null &
     echo $! >DIR/pid
 }
@@ -58,6 +64,43 @@ sol "tcp:127.0.0.1:9703" 115200
 user 2 true "admin" "secret" admin 10 none md2 md5 straight
 "#;
 
+/// The wire of the serial port: the simulator is at one end whenever a console is open, the machine at the other whenever it
+/// runs. A machine without a console waits. The simulator alone would come back seconds after the machine had started.
+fn lay_wire(directory: &Path) {
+    let console = TcpListener::bind("127.0.0.1:9703").unwrap();
+    let port = UnixListener::bind(directory.join("tty")).unwrap();
+    let end: Arc<Mutex<Option<TcpStream>>> = Arc::default();
+    let newest = Arc::clone(&end);
+    // Both threads end with the test's process.
+    std::thread::spawn(move || {
+        for stream in console.incoming().flatten() {
+            *newest.lock().unwrap() = Some(stream);
+        }
+    });
+    std::thread::spawn(move || {
+        for mut machine in port.incoming().flatten() {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = machine.read(&mut bytes) {
+                send(&end, &bytes[..count]);
+            }
+        }
+    });
+}
+
+fn send(end: &Mutex<Option<TcpStream>>, bytes: &[u8]) {
+    loop {
+        let mut end = end.lock().unwrap();
+        if let Some(stream) = &mut *end {
+            if stream.write_all(bytes).is_ok() {
+                return;
+            }
+            *end = None;
+        }
+        drop(end);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A controller with its machine, which is off. Both end with it.
 struct Controlled {
     directory: PathBuf,
@@ -77,6 +120,7 @@ impl Controlled {
         file("dut.emu", &emulation());
         tool(&["chmod", "755", &format!("{path}/chassis")]);
         tool(&["truncate", "--size=1M", &format!("{path}/disk")]);
+        lay_wire(&directory);
         let log = fs::File::create(directory.join("simulator.log")).unwrap();
         let simulator = Command::new("ipmi_sim")
             .args(["-n", "-c", &format!("{path}/lan.conf")])
@@ -142,14 +186,15 @@ fn record(number: u8, kind: u8, unit: u8, name: &str) -> String {
 }
 
 fn hosts(bench: &Bench) -> String {
+    let live = bench.root().join("bmc/live").display().to_string();
     let bmc = |port: u16, user: &str, more: &str| {
         format!(
             "{{type: ipmi, address: 127.0.0.1, port: {port}, user: {user}, password: {{env: BMC_PASSWORD}}, {more}}}"
         )
     };
     let text = format!(
-        "hosts:\n  dut: {{bmc: {}}}\n  dead: {{bmc: {}}}\n  stranger: {{bmc: {}}}\n  strong: {{bmc: {}}}\n  \
-         here: {{ssh: n1, bmc: {}}}\n  silent: {{ssh: n9, bmc: {}}}\n",
+        "hosts:\n  dut: {{live: {live}, bmc: {}}}\n  dead: {{live: {live}, bmc: {}}}\n  stranger: {{bmc: {}}}\n  \
+         strong: {{bmc: {}}}\n  here: {{ssh: n1, live: {live}, bmc: {}}}\n  silent: {{ssh: n9, bmc: {}}}\n",
         bmc(PORT, "admin", "cipher: 3"),
         bmc(9999, "admin", "cipher: 3"),
         bmc(PORT, "nobody", "cipher: 3"),
@@ -273,4 +318,228 @@ fn refusals(bench: &Bench) {
     }
     // A host that ssh does not reach is another one, or off.
     host(bench, &["silent", "power", "off"]).good();
+}
+
+/// The first process of the live image: text by which a lost byte is noticed, and then nothing.
+const INIT: &str = "#!/bin/sh
+i=0
+while [ $i -lt 2000 ]; do
+    echo \"line $i of the console, whose bytes are counted: 0123456789\"
+    i=$((i + 1))
+done
+echo the console is done
+exec sleep 1000000
+";
+
+/// A live system of busybox, for the machine behind the simulator.
+fn make_live(bench: &Bench) -> PathBuf {
+    let root = bench.small_root();
+    fs::create_dir_all(root.join("sbin")).unwrap();
+    fs::write(root.join("sbin/init"), INIT).unwrap();
+    tool(&["chmod", "755", root.join("sbin/init").to_str().unwrap()]);
+    let live = bench.root().join("bmc/live");
+    fs::create_dir_all(&live).unwrap();
+    let words = [
+        "image",
+        root.to_str().unwrap(),
+        "--live",
+        live.to_str().unwrap(),
+        // Quickly decompressed, which is half of an emulated start.
+        "--kernel",
+        "cloud",
+        // On a busy machine the emulated timer is late, and the kernel would take it for broken.
+        "--cmdline",
+        "no_timer_check",
+    ];
+    let said = bench.latlab(&words).good();
+    assert!(said.out.contains("boot.ipxe starts Linux"), "{said:#?}");
+    live
+}
+
+/// Starts of the live system in this test.
+fn rounds() -> usize {
+    let rounds = std::env::var("LATLAB_TEST_ROUNDS").ok();
+    rounds.and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+#[test]
+fn a_machine_boots_a_live_system_with_the_parameters_asked_for() {
+    const NAME: &str = "a_machine_boots_a_live_system_with_the_parameters_asked_for";
+    if !whole() {
+        println!("skipped: it boots a machine; LATLAB_TEST_WHOLE=1 does it");
+        return;
+    }
+    fetch("cloud");
+    enter(NAME, |bench| {
+        let mut cluster = Cluster::new(bench, 1);
+        cluster.start_ssh(bench);
+        hosts(bench);
+        let boot = ["dut", "boot", "--cmdline", "isolcpus=1 a.b=c"];
+        let missing = host(bench, &boot);
+        missing.refused(2, "is no live system", "--live DIR");
+        let live = make_live(bench);
+        let script = || fs::read_to_string(live.join("boot.ipxe")).unwrap();
+        let plain = script();
+        let controlled = Controlled::start(bench);
+        until("the controller answers", || {
+            host(bench, &["dut", "power"]).code == 0
+        });
+        boot_refusals(bench);
+        assert_eq!(script(), plain, "what is refused changes nothing");
+
+        for round in 0..rounds() {
+            let word = format!("a.b={round}");
+            let words = format!("isolcpus=1 {word}");
+            let said = host(bench, &["dut", "boot", "--wait", "90", "--cmdline", &words]).good();
+            println!("round {round}: {}", said.out.trim_end());
+            assert!(
+                said.out
+                    .starts_with(&format!("dut: runs with `{words}` after "))
+            );
+            assert!(script().contains(&words));
+        }
+        let log = bench.root().join("boot.log");
+        let back = [
+            "dut",
+            "boot",
+            "--format",
+            "json",
+            "--record",
+            log.to_str().unwrap(),
+        ];
+        let said: Value = serde_json::from_str(&host(bench, &back).good().out).unwrap();
+        let line = said["command_line"].as_str().unwrap();
+        assert!(
+            line.contains("latlab.live") && !line.contains("isolcpus"),
+            "{said}"
+        );
+        assert!(is_recorded(&log, line), "the console has the answer");
+        host(bench, &["dut", "boot", "--wait", "1"]).ended_badly(
+            2,
+            "did not answer within 1 s",
+            "last words",
+        );
+        whole_console(bench);
+        // Once: the next start is from the disk.
+        let log = bench.root().join("disk.log");
+        record_while(bench, &log, "Booting from Hard Disk", || {
+            host(bench, &["dut", "power", "cycle"]).good();
+        });
+        assert!(!is_recorded(&log, "latlab: live"));
+        host(bench, &["dut", "power", "off"]).good();
+        drop(controlled);
+    });
+}
+
+fn boot_refusals(bench: &Bench) {
+    let boot = |host_name: &str, words: &str| host(bench, &[host_name, "boot", "--cmdline", words]);
+    boot("dut", "a=$(reboot)").refused(2, "is no kernel parameter", "without quotes");
+    boot("dut", "latlab.live").refused(2, "not for others to set", "leave it out");
+    boot("dead", "quiet").refused(2, "does not answer at 127.0.0.1", "management network");
+    boot("here", "quiet").refused(2, "is the machine on which latlab runs", "another machine");
+    boot("stranger", "quiet").refused(2, "has no `live:` system and no `ssh:`", "--live DIR");
+    let installed = host(bench, &["here", "boot", "--installed"]);
+    installed.refused(2, "is the machine on which latlab runs", "another machine");
+    boot("silent", "quiet").refused(2, "cannot change the boot parameters", "is off");
+}
+
+/// Records the console in a new file until it has a text.
+fn record_while(bench: &Bench, log: &Path, text: &str, work: impl FnOnce()) {
+    let record = ["dut", "console", "--record", log.to_str().unwrap()];
+    let mut recording = command(bench, &record);
+    recording
+        .env("BMC_PASSWORD", "secret")
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let recording = recording.spawn().unwrap();
+    until("the console is recorded", || log.exists());
+    work();
+    until(text, || is_recorded(log, text));
+    tool(&["kill", "-INT", "--", &format!("-{}", recording.id())]);
+    finished(recording).good();
+}
+
+/// The console of a start has all that the live system writes, to the byte.
+fn whole_console(bench: &Bench) {
+    let log = bench.root().join("whole.log");
+    record_while(bench, &log, "the console is done", || {
+        host(bench, &["dut", "boot-device", "pxe"]).good();
+        host(bench, &["dut", "power", "cycle"]).good();
+    });
+    let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
+    let lines: Vec<&str> = text
+        .lines()
+        .skip_while(|l| !l.starts_with("line 0 "))
+        .collect();
+    let expected =
+        (0..2000).map(|i| format!("line {i} of the console, whose bytes are counted: 0123456789"));
+    for (number, line) in expected.enumerate() {
+        assert_eq!(lines[number].trim_end(), line);
+    }
+    assert!(text.contains("SeaBIOS (version"), "from the firmware on");
+}
+
+const STUDY: &str = "name: warm
+lab:
+  name: NAME
+  topology:
+    nodes: {a: {kind: native}, b: {kind: native}}
+    links: [{endpoints: ['a:eth0', 'b:eth0']}]
+measurements:
+  - {probe: rr, protocol: udp, from: a, to: b, duration: 200ms}
+replicates: 1
+";
+
+#[test]
+fn sensors_of_a_machine_stand_beside_a_run() {
+    enter("sensors_of_a_machine_stand_beside_a_run", |bench| {
+        tool(&["ip", "link", "set", "lo", "up"]);
+        bench.take_as_given();
+        hosts(bench);
+        let controlled = Controlled::start(bench);
+        until("the controller answers", || {
+            host(bench, &["dut", "power"]).code == 0
+        });
+        let study = bench.file("warm", STUDY);
+        let runs = bench.root().join("runs");
+        let run = |name: &str| {
+            let words = ["run", &study, "--runs", runs.to_str().unwrap(), "--sensors"];
+            let mut run = bench.command(&[&words[..], &[name]].concat());
+            finish(run.env("BMC_PASSWORD", "secret"))
+        };
+        run("dead").refused(2, "does not answer at 127.0.0.1", "management network");
+        run("other").refused(2, "has no host `other`", "dut, dead");
+        assert!(!runs.exists(), "a run without its sensors does not begin");
+        let said = run("dut").good();
+        for words in ["sensors of machines", "CPU Temp", "187 [187, 187]"] {
+            assert!(said.out.contains(words), "{words}: {said:#?}");
+        }
+        let made = fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+        let run = RunDir::open(made.path()).unwrap();
+        let trial = run.read_trial(1).unwrap().unwrap();
+        let read: Vec<_> = trial
+            .sensors
+            .iter()
+            .map(|s| {
+                (
+                    s.host.as_str(),
+                    s.name.as_str(),
+                    s.before,
+                    s.after,
+                    s.state.as_str(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("dut", "CPU Temp", Some(61.0), Some(61.0), "ok"),
+            ("dut", "Power", Some(187.0), Some(187.0), "ok"),
+        ];
+        assert_eq!(read, expected);
+        let manifest = run.read_manifest().unwrap();
+        assert!(run.verify(&manifest.checksums).is_empty());
+        let page = fs::read_to_string(made.path().join("report.html")).unwrap();
+        assert!(page.contains("CPU Temp"), "the page has them");
+        drop(controlled);
+    });
 }

@@ -216,3 +216,51 @@ fn a_host_that_dies_fails_the_trial_and_the_lab_is_removed_when_it_is_back() {
         },
     );
 }
+
+#[test]
+fn hosts_reboot_between_replicates() {
+    enter("hosts_reboot_between_replicates", |bench| {
+        let mut cluster = Cluster::new(bench, 1);
+        cluster.start_ssh(bench);
+        let text = |hosts: &str, host: &str| {
+            format!(
+                "name: fresh\nlab:\n  name: NAME\n{hosts}  topology:\n    \
+                 nodes: {{a: {{kind: native{host}}}, b: {{kind: native{host}}}}}\n    \
+                 links: [{{endpoints: ['a:eth0', 'b:eth0']}}]\n\
+                 measurements:\n  - {{probe: rr, protocol: udp, from: a, to: b, duration: 200ms}}\n\
+                 hosts: {{reboot: between-replicates}}\nreplicates: 2\n"
+            )
+        };
+        let runs = bench.root().join("runs");
+        let words = |file: &str| {
+            let words = ["run", file, "--runs", runs.to_str().unwrap()];
+            words.map(str::to_owned)
+        };
+        let here = words(&bench.file("here", &text("", "")));
+        let here: Vec<&str> = here.iter().map(String::as_str).collect();
+        let said = bench.latlab(&here);
+        said.refused(2, "its labs are on this machine alone", "`ssh:`");
+
+        let there: String = hosts(1, false)
+            .lines()
+            .map(|line| format!("  {line}\n"))
+            .collect();
+        let there = words(&bench.file("fresh", &text(&there, ", host: n1")));
+        let there: Vec<&str> = there.iter().map(String::as_str).collect();
+        let mut run = bench.command(&there);
+        let run = run
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        until("the machine reboots", || cluster.has_ended(1));
+        cluster.boot_sshd(bench, 1);
+        finished(run).good();
+        let run = only_run(&runs);
+        for trial in [1, 2] {
+            let trial = run.read_trial(trial).unwrap().unwrap();
+            assert_eq!(trial.outcome, TrialOutcome::Measured);
+        }
+        nothing_is_left(bench, 1..=1);
+    });
+}

@@ -37,7 +37,8 @@ pub use fabric::{
     Show as FabricShow, Store,
 };
 pub use host::{
-    Device, Host, HostAction, HostBootDevice, HostConsole, HostPower, HostSensors, PowerChange,
+    Device, Host, HostAction, HostBoot, HostBootDevice, HostConsole, HostPower, HostSensors,
+    PowerChange,
 };
 pub use image::Image;
 pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
@@ -125,7 +126,7 @@ pub enum Verb {
     Report(Report),
     /// Show what each of a run's slowest packets waited for, and what causes the tail.
     Explain(Explain),
-    /// Make an image from packages of Debian or Ubuntu, for containers and VMs (needs root).
+    /// Make an image from packages of Debian or Ubuntu, for containers, VMs and machines (needs root).
     Image(Image),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
@@ -341,6 +342,17 @@ pub struct Run {
     /// Only this part of the run, for example 2/4; `latlab merge` joins the parts.
     #[arg(long, value_name = "K/N", value_parser = part_number)]
     pub part: Option<PartNumber>,
+    /// Read temperature and power of this host by its controller, before and after each trial (repeatable).
+    #[arg(long, value_name = "HOST")]
+    pub sensors: Vec<String>,
+    /// The file of such hosts (see `latlab host --help`).
+    #[arg(
+        long,
+        env = "LATLAB_HOSTS",
+        value_name = "FILE",
+        default_value = "hosts.yaml"
+    )]
+    pub hosts: PathBuf,
     /// Only show the trials in their order.
     #[arg(long)]
     pub dry_run: bool,
@@ -356,6 +368,8 @@ impl Run {
             keep: false,
             format: Format::default(),
             part: None,
+            sensors: Vec::new(),
+            hosts: PathBuf::new(),
             dry_run: false,
         }
     }

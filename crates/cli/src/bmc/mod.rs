@@ -1,42 +1,36 @@
 //! `latlab host`: a machine by its management controller.
 
+mod beside;
+mod boot;
 mod console;
+mod file;
 mod power;
 mod sensors;
+mod session;
 mod this_machine;
 
 use latlab_bmc::{BootDevice, Controller};
-use latlab_model::spec::{ManagedHost, ManagedHosts};
+use latlab_model::spec::ManagedHost;
 
 use crate::args::{Device, Host, HostAction, HostBootDevice};
-use crate::failure::{Failure, Outcome, of_controller};
-use crate::files::Source;
+use crate::failure::{Outcome, of_controller};
+
+pub use beside::{Beside, Machines, Unreadable};
 
 pub fn run(args: &Host) -> Outcome {
-    let source = Source::read(&args.hosts).map_err(|failure| match args.hosts.exists() {
-        true => failure,
-        false => failure.and_hint("`latlab host --help` shows one; `--hosts` names another"),
-    })?;
-    let hosts = match ManagedHosts::parse(&source.text) {
+    let hosts = match file::read(&args.hosts)? {
         Ok(hosts) => hosts,
-        Err(mistakes) => return source.mistakes(mistakes).outcome(),
+        Err(outcome) => return outcome,
     };
-    let host = find(&hosts, args)?;
+    let host = file::find(&hosts, &args.hosts, &args.host)?;
     let controller = latlab_bmc::controller(host).map_err(of_controller)?;
     match &args.action {
         HostAction::Power(power) => power::run(host, &*controller, power),
         HostAction::BootDevice(boot) => boot_device(host, &*controller, boot),
+        HostAction::Boot(boot) => boot::run(host, &*controller, boot),
         HostAction::Sensors(sensors) => sensors::run(&*controller, sensors),
         HostAction::Console(console) => console::run(host, &*controller, console),
     }
-}
-
-fn find<'h>(hosts: &'h ManagedHosts, args: &Host) -> Result<&'h ManagedHost, Failure> {
-    hosts.host(&args.host).ok_or_else(|| {
-        let names: Vec<&str> = hosts.hosts.iter().map(|host| host.name.as_str()).collect();
-        let message = format!("{} has no host `{}`", args.hosts.display(), args.host);
-        Failure::new(message, format!("it has {}", names.join(", ")))
-    })
 }
 
 fn boot_device(host: &ManagedHost, controller: &dyn Controller, args: &HostBootDevice) -> Outcome {

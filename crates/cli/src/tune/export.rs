@@ -60,7 +60,16 @@ fn cores(args: &Export, profile: &Profile) -> Result<Result<Cores, ExitCode>, Fa
             Err(unusable) => unusable.outcome().map(Err),
         };
     }
-    let chosen = args.cpus.as_deref().map(|text| {
+    cores_of(profile, args.cpus.as_deref(), machine).map(Ok)
+}
+
+/// The division of a machine's CPUs: the profile's, or with those that a list keeps quiet.
+pub fn cores_of(
+    profile: &Profile,
+    cpus: Option<&str>,
+    machine: Machine<'_>,
+) -> Result<Cores, Failure> {
+    let chosen = cpus.map(|text| {
         CpuList::parse(text).ok_or_else(|| {
             let message = format!("--cpus: `{text}` is no list of CPUs");
             Failure::new(message, "for example `2-7` or `1,3`")
@@ -69,10 +78,7 @@ fn cores(args: &Export, profile: &Profile) -> Result<Result<Cores, ExitCode>, Fa
     let chosen = chosen.transpose()?;
     let online = files::cpus(machine)?;
     let wrong = |(message, hint): (String, String)| Failure::new(message, hint);
-    profile
-        .cores_of(&online, chosen.as_ref())
-        .map(Ok)
-        .map_err(wrong)
+    profile.cores_of(&online, chosen.as_ref()).map_err(wrong)
 }
 
 /// Writes a file that is new, or was written by an earlier export.

@@ -11,4 +11,5 @@ mod show;
 mod verify;
 mod watch;
 
+pub use export::cores_of;
 pub use run::run;

@@ -155,6 +155,20 @@ impl Cluster {
         node.process.wait().unwrap();
     }
 
+    /// Whether a node ended by itself, as one does that reboots. It can be booted again then.
+    pub fn has_ended(&mut self, number: usize) -> bool {
+        let name = name(number);
+        let mut nodes = self.nodes.iter_mut();
+        let Some(index) = nodes.position(|node| node.name == name) else {
+            return true;
+        };
+        let has_ended = self.nodes[index].process.try_wait().unwrap().is_some();
+        if has_ended {
+            self.nodes.swap_remove(index);
+        }
+        has_ended
+    }
+
     /// Starts munge, slurmctld, and slurmd on each node; waits until all nodes are idle.
     pub fn start_slurm(&mut self, bench: &Bench, nodes: usize) {
         fs::write(self.root.join("slurm.conf"), self.configuration(nodes)).unwrap();

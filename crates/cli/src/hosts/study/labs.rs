@@ -14,6 +14,7 @@ use latlab_samples::{RunDir, carried};
 
 use super::nodes::NodesOnHosts;
 use super::plan::StudyPlan;
+use super::reboot;
 use super::watch::Watches;
 use crate::hosts::connected::{Connected, Refused};
 use crate::hosts::deploy::deploy;
@@ -60,6 +61,13 @@ impl Labs for OnHosts<'_> {
             record,
             places,
         }))
+    }
+
+    fn between_replicates(&self) -> Result<(), String> {
+        match self.plan.reboots {
+            true => reboot::all(self.plan, self.stop),
+            false => Ok(()),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod attached;
 mod labs;
 mod nodes;
 mod plan;
+pub mod reboot;
 mod watch;
 
 pub use labs::OnHosts;

@@ -21,6 +21,8 @@ pub struct StudyPlan {
     /// In the order of the plan.
     pub labs: Vec<LabText>,
     pub isolation: bool,
+    /// Hosts reboot between replicates.
+    pub reboots: bool,
 }
 
 impl StudyPlan {
@@ -57,6 +59,7 @@ pub fn plan(file: &StudyFile) -> Result<StudyPlan, Unusable> {
         run,
         labs,
         isolation,
+        reboots: file.study.reboots,
     })
 }
 

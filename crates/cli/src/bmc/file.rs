@@ -1,0 +1,31 @@
+//! The file of hosts, as verbs read it.
+
+use std::path::Path;
+
+use latlab_model::spec::{ManagedHost, ManagedHosts};
+
+use crate::failure::{Failure, Outcome};
+use crate::files::Source;
+
+/// Reads a file of hosts; the outcome of its mistakes, which were printed.
+pub fn read(file: &Path) -> Result<Result<ManagedHosts, Outcome>, Failure> {
+    let source = Source::read(file).map_err(|failure| match file.exists() {
+        true => failure,
+        false => failure.and_hint("`latlab host --help` shows one; `--hosts` names another"),
+    })?;
+    let hosts = ManagedHosts::parse(&source.text);
+    Ok(hosts.map_err(|mistakes| source.mistakes(mistakes).outcome()))
+}
+
+/// A host of the file.
+pub fn find<'h>(
+    hosts: &'h ManagedHosts,
+    file: &Path,
+    name: &str,
+) -> Result<&'h ManagedHost, Failure> {
+    hosts.host(name).ok_or_else(|| {
+        let names: Vec<&str> = hosts.hosts.iter().map(|host| host.name.as_str()).collect();
+        let message = format!("{} has no host `{name}`", file.display());
+        Failure::new(message, format!("it has {}", names.join(", ")))
+    })
+}
