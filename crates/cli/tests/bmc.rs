@@ -235,14 +235,7 @@ fn ipmi_switches_a_machine_and_records_its_console() {
         refusals(bench);
 
         let log = bench.root().join("console.log");
-        let record = ["dut", "console", "--record", log.to_str().unwrap()];
-        let mut recording = command(bench, &record);
-        recording
-            .env("BMC_PASSWORD", "secret")
-            .process_group(0)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let recording = recording.spawn().unwrap();
+        let recording = begin_recording(bench, &log);
         let is_off = |said: Said| assert_eq!(said.good().out, "dut: off\n");
         is_off(host(bench, &["dut", "power", "off"]));
         let said = host(bench, &["dut", "power", "on"]).good();
@@ -271,9 +264,7 @@ fn ipmi_switches_a_machine_and_records_its_console() {
             "still on 1 s after it was told to shut down",
             "`power off` does not ask",
         );
-        // As a terminal does, to all processes of the command.
-        tool(&["kill", "-INT", "--", &format!("-{}", recording.id())]);
-        let said = finished(recording).good();
+        let said = end_recording(recording);
         let bytes = fs::metadata(&log).unwrap().len();
         assert!(said.out.contains(&format!("{bytes} bytes")), "{said:#?}");
         assert!(!is_recorded(&log, "SOL Session"), "the tool's own words");
@@ -281,7 +272,8 @@ fn ipmi_switches_a_machine_and_records_its_console() {
         let third = bench.root().join("third.log");
         let said = host(bench, &[&again[..], &[third.to_str().unwrap()]].concat());
         said.good();
-        host(bench, &record).refused(2, "File exists", "never overwritten");
+        let again = ["dut", "console", "--record", log.to_str().unwrap()];
+        host(bench, &again).refused(2, "File exists", "never overwritten");
         is_off(host(bench, &["dut", "power", "off"]));
         drop(controlled);
     });
@@ -443,21 +435,33 @@ fn boot_refusals(bench: &Bench) {
     boot("silent", "quiet").refused(2, "cannot change the boot parameters", "is off");
 }
 
-/// Records the console in a new file until it has a text.
-fn record_while(bench: &Bench, log: &Path, text: &str, work: impl FnOnce()) {
-    let record = ["dut", "console", "--record", log.to_str().unwrap()];
-    let mut recording = command(bench, &record);
+/// Records the console in a new file.
+fn begin_recording(bench: &Bench, log: &Path) -> Child {
+    let mut recording = command(
+        bench,
+        &["dut", "console", "--record", log.to_str().unwrap()],
+    );
     recording
         .env("BMC_PASSWORD", "secret")
         .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let recording = recording.spawn().unwrap();
+    recording.spawn().unwrap()
+}
+
+/// Interrupts it as a terminal does: all processes of the command.
+fn end_recording(recording: Child) -> Said {
+    tool(&["kill", "-INT", "--", &format!("-{}", recording.id())]);
+    finished(recording).good()
+}
+
+/// Records the console until it has a text.
+fn record_while(bench: &Bench, log: &Path, text: &str, work: impl FnOnce()) {
+    let recording = begin_recording(bench, log);
     until("the console is recorded", || log.exists());
     work();
     until(text, || is_recorded(log, text));
-    tool(&["kill", "-INT", "--", &format!("-{}", recording.id())]);
-    finished(recording).good();
+    end_recording(recording);
 }
 
 /// The console of a start has all that the live system writes, to the byte.

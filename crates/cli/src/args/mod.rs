@@ -9,6 +9,7 @@ mod fabric;
 mod host;
 mod image;
 mod import;
+mod migrate;
 mod overlay;
 mod pairs;
 mod part;
@@ -42,6 +43,7 @@ pub use host::{
 };
 pub use image::Image;
 pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
+pub use migrate::Migrate;
 pub use overlay::Overlay;
 use pairs::{node_place, peer_key};
 pub use part::{Part, PartMeasure, PartPlan};
@@ -287,22 +289,6 @@ pub struct Clone {
     /// Names of the nodes that become copies of it.
     #[arg(required = true)]
     pub copies: Vec<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example: latlab migrate overlay guest --to container\n\n\
-                  A VM can be moved if it has `root: disk`, and a container if all its links are overlays with a carrier. \
-                  These give each node a host of its own; the node comes to that of the other one."
-)]
-pub struct Migrate {
-    /// Name of the lab.
-    pub lab: String,
-    /// Name of the node.
-    pub node: String,
-    /// Node to whose hosts it comes. Without it: to its own again, or a VM to another QEMU on the same taps.
-    #[arg(long, value_name = "NODE")]
-    pub to: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -34,7 +34,8 @@ Reasons for which a connection stays plain:
   off, failed        streams are switched off; a system call failed
 
 With --open, programs stop for some milliseconds while each gets its TCP connection in the place \
-of the stream, which first carries what was not read yet.
+of the stream, which first carries what was not read yet. `latlab snapshot` and `migrate` do that for a \
+container by themselves.
 
 A stream stays one if:
   not-stopped        a debugger has one of its processes
