@@ -366,6 +366,7 @@ fn a_container_whose_move_was_killed_goes_on_at_one_place_and_moves_again() {
     enter(name, |bench| {
         let lab = lab(bench, "crun", "vxlan");
         start_echo(bench, &lab);
+        start(bench, &lab, "server", &[FLOWS, "serve", "0.0.0.0"]);
         let traffic = Traffic::start(bench, &lab);
         traffic.goes_on(50);
         let hosts = ["third", "client"];
@@ -389,6 +390,7 @@ fn a_container_whose_move_was_killed_goes_on_at_one_place_and_moves_again() {
             println!("    killed after {after_ms} ms: {}", said.out.trim());
             assert!(!note.exists());
             traffic.goes_on(50);
+            another(bench, &lab);
             until("nothing of the other one is left", || echoes().len() == 1);
             let at = if said.out.contains(&format!("goes on at `{to}`")) {
                 hosts[(round + 1) % 2]
@@ -413,6 +415,7 @@ fn a_container_whose_snapshot_was_killed_goes_on() {
     enter("a_container_whose_snapshot_was_killed_goes_on", |bench| {
         let lab = lab(bench, "crun", "vxlan");
         start_echo(bench, &lab);
+        start(bench, &lab, "server", &[FLOWS, "serve", "0.0.0.0"]);
         let traffic = Traffic::start(bench, &lab);
         traffic.goes_on(50);
         for after_ms in [20, 60, 90, 120, 160] {
@@ -426,12 +429,35 @@ fn a_container_whose_snapshot_was_killed_goes_on() {
             let said = bench.latlab(&["resume", &lab, "server"]).good();
             println!("    killed after {after_ms} ms: {}", said.out.trim());
             traffic.goes_on(50);
+            another(bench, &lab);
             bench.exec(&lab, "server", &["true"]).good();
+        }
+        for after_ms in [20, 70, 110, 150] {
+            let at = bench.root().join(format!("stopped-{after_ms}"));
+            let place = at.to_str().unwrap();
+            let save = ["snapshot", &lab, "server", "--stop", "--to", place];
+            bench.latlab(&save).good();
+            let restore = ["restore", &lab, "server", "--from", place];
+            killed_after(bench, &restore, after_ms);
+            let said = bench.latlab(&["resume", &lab, "server"]);
+            println!("    restore killed after {after_ms} ms: {said:?}");
+            if state_of(bench, &lab, "server").0 != "running" {
+                bench.latlab(&restore).good();
+            }
+            traffic.goes_on(50);
+            another(bench, &lab);
         }
         traffic.end();
         bench.latlab(&["destroy", &lab, "-y"]).good();
         bench.assert_clean();
     });
+}
+
+/// Has a listening socket of the server take a connection.
+fn another(bench: &Bench, lab: &str) {
+    let call = "import socket\ns = socket.create_connection((\"server\", 7001), 30)\ns.sendall(b\"x\")\n\
+        assert s.recv(1) == b\"x\"";
+    bench.exec(lab, "third", &["python3", "-c", call]).good();
 }
 
 /// The states of all servers, as `ps` writes them.

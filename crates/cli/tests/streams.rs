@@ -475,16 +475,3 @@ fn python_with(
     command.extend(arguments);
     bench.exec(lab, node, &command)
 }
-
-#[test]
-fn a_node_with_streams_is_neither_saved_nor_moved() {
-    enter("a_node_with_streams_is_neither_saved_nor_moved", |bench| {
-        let name = bench.deploy("stays", &lab("container"));
-        let into = bench.root().join("saved").display().to_string();
-        let said = bench.latlab(&["snapshot", &name, "a", "--to", &into]);
-        said.refused(2, "a link of it has streams", "remove `streams`");
-        assert!(!Path::new(&into).exists());
-        bench.latlab(&["destroy", &name]).good();
-        bench.assert_clean();
-    });
-}

@@ -80,7 +80,7 @@ impl Lab {
         self.dirs.paused(&self.state.lab).join(node)
     }
 
-    /// The node with its cgroup, which a native one gets with its first command or pause.
+    /// The node with its cgroup, which a native one gets with its first command or pause. Fails when it has ended.
     pub(super) fn to_stop(&self, node: &str) -> Result<Node<'_>, Error> {
         self.check_whole(node)?;
         let mut running = self.running(node)?;
@@ -90,6 +90,8 @@ impl Lab {
         }
         if !kind.is_guest() {
             running.cgroup = self.group(running.plan)?;
+            let health = driver_of(&running.plan.body).health(&running);
+            health.map_err(|source| self.unusable(node, source))?;
         }
         Ok(running)
     }

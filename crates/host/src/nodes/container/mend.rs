@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use latlab_netlink::Handle;
 use rustix::process::Signal;
 
+use super::drain;
 use super::error::Error;
 use super::handle::Container;
 use super::standstill::{self, DUMP_LOG, LIMITS, PID_FILE, RESTORE_LOG};
@@ -85,6 +86,8 @@ pub(super) fn settle(
             );
         }
     }
+    // A copy has the filters that its listening sockets had in the dump.
+    drain::release(&container.cgroup);
     container.cgroup.undouble(&container.dir.join(LIMITS));
     standstill::forget_stopped(&container.dir);
     Ok(())
