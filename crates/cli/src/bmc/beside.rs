@@ -14,6 +14,8 @@ use crate::failure::{Failure, Outcome, of_controller};
 /// Units of temperature and of power, as controllers name them.
 const UNITS: [&str; 5] = ["degrees C", "degrees F", "Cel", "Watts", "W"];
 const GOOD: &str = "ok";
+/// State of a sensor of a part that is not there.
+const ABSENT: &str = "no reading";
 /// State of a sensor whose controller does not answer any more.
 const SILENT: &str = "no answer";
 
@@ -94,9 +96,9 @@ impl<E: Into<Failure>> From<E> for Unreadable {
 fn read(controller: &dyn Controller) -> Result<Vec<Sensor>, latlab_bmc::Error> {
     let mut sensors = controller.sensors()?;
     sensors.retain(|sensor| {
-        UNITS.contains(&sensor.unit.as_str()) && (sensor.value.is_some() || sensor.state != GOOD)
+        let tells = sensor.value.is_some() || ![GOOD, ABSENT].contains(&sensor.state.as_str());
+        UNITS.contains(&sensor.unit.as_str()) && tells
     });
-    sensors.retain(|sensor| sensor.state != "no reading");
     Ok(sensors)
 }
 

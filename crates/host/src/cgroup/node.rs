@@ -268,10 +268,9 @@ impl NodeCgroup {
 
     /// The directory in which it can be frozen.
     pub fn frozen_in(&self) -> Option<&Path> {
-        let has = |dir: &&PathBuf| {
-            dir.join("cgroup.freeze").exists() || dir.join("freezer.state").exists()
-        };
-        self.dirs.iter().find(has).map(PathBuf::as_path)
+        let freezer = self.freezer()?.file;
+        let mut dirs = self.dirs.iter().map(PathBuf::as_path);
+        dirs.find(|dir| freezer.parent() == Some(dir))
     }
 
     fn freezer(&self) -> Option<Freezer> {

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -15,31 +15,16 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::error::Error;
+use super::squashfs;
+use crate::sys::cached;
 use crate::sys::file::Lock;
-use crate::sys::{cached, command};
 
-/// The program that writes images; of the package squashfs-tools.
-const PROGRAM: &str = "mksquashfs";
 /// Directory of the cache.
 const DIRECTORY: &str = "disks";
 /// How many are kept, those that were used last.
 const KEPT: usize = 16;
-/// Time for an image of a few gigabytes on a slow disk.
+/// Another latlab that writes one is waited for this long.
 const TIMEOUT: Duration = Duration::from_secs(900);
-
-/// Neither inodes, data blocks, fragments nor extended attributes are compressed; no report of the progress.
-/// The same directory makes the same bytes: a saved guest keeps some of them in its memory.
-const OPTIONS: [&str; 9] = [
-    "-noI",
-    "-noD",
-    "-noF",
-    "-noX",
-    "-no-progress",
-    "-quiet",
-    "-noappend",
-    "-mkfs-time",
-    "0",
-];
 
 /// File system images in the cache.
 pub struct Disks {
@@ -114,25 +99,9 @@ fn free_bytes(dir: &Path) -> Result<u64, Error> {
 }
 
 fn write_image(directory: &Path, hidden: &[PathBuf], new: &Path) -> io::Result<()> {
-    match fs::remove_file(new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let excluded = new.with_extension("excluded");
-    let mut list = File::create(&excluded)?;
-    for path in hidden {
-        let path = path.strip_prefix("/").unwrap_or(path);
-        list.write_all(directory.join(path).as_os_str().as_bytes())?;
-        list.write_all(b"\n")?;
-    }
-    drop(list);
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let words = [text(directory), text(new), "-ef".into(), text(&excluded)];
-    let words: Vec<&str> = words.iter().map(String::as_str).chain(OPTIONS).collect();
-    let made = command::output(OsStr::new(PROGRAM), &words, "", TIMEOUT);
-    let removed = fs::remove_file(&excluded);
-    made?;
-    removed
+    let inside = |path: &PathBuf| directory.join(path.strip_prefix("/").unwrap_or(path));
+    let left_out: Vec<PathBuf> = hidden.iter().map(inside).collect();
+    squashfs::write(directory, new, &left_out, squashfs::PLAIN)
 }
 
 /// The part of a directory that its image depends on.
@@ -243,8 +212,8 @@ mod tests {
 
     #[test]
     fn an_image_is_made_once_and_holds_nothing_hidden() {
-        if crate::programs::find(PROGRAM).is_none() {
-            eprintln!("skipped: {PROGRAM} is not installed");
+        if crate::programs::find(squashfs::PROGRAM).is_none() {
+            eprintln!("skipped: {} is not installed", squashfs::PROGRAM);
             return;
         }
         let dir = tree("image");

@@ -31,6 +31,7 @@ mod image;
 mod layer;
 mod made;
 mod manifest;
+pub(crate) mod squashfs;
 mod view;
 
 pub use cache::Cache;

@@ -1,37 +1,18 @@
 //! Making a live system.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::directory::{INITRD, KERNEL, Live};
 use super::error::Error;
-use crate::images::{self, Cache, Image};
+use crate::images::{self, Cache, Image, squashfs};
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::{self, Kernel};
 use crate::nodes::vm::modules::Modules;
 use crate::packages::Progress;
 use crate::programs;
-use crate::sys::command;
 
-/// The program that writes file system images; of the package squashfs-tools.
-const PROGRAM: &str = "mksquashfs";
-/// Time for an image of a few gigabytes on a slow disk.
-const TIMEOUT: Duration = Duration::from_secs(1800);
-/// The same directory makes the same bytes. Machines read it from memory, over a network at first: it is compressed.
-const OPTIONS: [&str; 9] = [
-    "-comp",
-    "zstd",
-    "-no-progress",
-    "-quiet",
-    "-noappend",
-    "-all-time",
-    "0",
-    "-mkfs-time",
-    "0",
-];
 /// Modules that no live system here uses: half of their bytes.
 const LEFT_OUT: [&str; 5] = [
     "kernel/sound",
@@ -139,21 +120,7 @@ fn loads_modules(image: &Path) -> bool {
 }
 
 fn squash(directory: &Path, to: &Path, left_out: &[&str]) -> Result<(), Error> {
-    match fs::remove_file(to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", to)(error));
-        }
-        _ => {}
-    }
-    let text = |path: &Path| path.to_string_lossy().into_owned();
-    let mut words = vec![text(directory), text(to)];
-    words.extend(OPTIONS.map(String::from));
-    if !left_out.is_empty() {
-        words.push("-e".into());
-        words.extend(left_out.iter().map(|name| text(&directory.join(name))));
-    }
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let made = command::output(OsStr::new(PROGRAM), &words, "", TIMEOUT);
-    made.map(drop)
+    let left_out: Vec<PathBuf> = left_out.iter().map(|name| directory.join(name)).collect();
+    squashfs::write(directory, to, &left_out, squashfs::COMPRESSED)
         .map_err(Error::io("make a file system of", directory))
 }

@@ -2,7 +2,7 @@
 //! begin one, and the client asks again. Handshakes under way come to their end.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, sock_filter,
@@ -34,7 +34,7 @@ const PROGRAM: [sock_filter; 5] = [
 
 /// Has a listening socket of TCP drop new connections. A filter of the program's own stays instead.
 pub fn attach(socket: BorrowedFd<'_>) -> io::Result<()> {
-    if !is_listening(socket) || filter(socket).is_some() {
+    if !is_listening(socket) || !matches!(filter(socket), Filter::None) {
         return Ok(());
     }
     let program = libc::sock_fprog {
@@ -44,7 +44,7 @@ pub fn attach(socket: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: an open descriptor; the kernel copies `len` instructions and writes nothing.
     let set = unsafe {
         libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             libc::SOL_SOCKET,
             libc::SO_ATTACH_FILTER,
             (&raw const program).cast(),
@@ -59,11 +59,7 @@ pub fn attach(socket: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Removes the filter of [`attach`], which connections have of their listening socket too.
 pub fn detach(socket: BorrowedFd<'_>) {
-    let same = |a: &sock_filter, b: &sock_filter| (a.code, a.k, a.jf) == (b.code, b.k, b.jf);
-    let is_ours = filter(socket).is_some_and(|filter| {
-        filter.len() == PROGRAM.len() && filter.iter().zip(&PROGRAM).all(|(a, b)| same(a, b))
-    });
-    if is_ours {
+    if matches!(filter(socket), Filter::Ours) {
         let unused = 0_i32;
         // SAFETY: an open descriptor, and one number of the length that is said.
         unsafe {
@@ -86,10 +82,15 @@ fn is_listening(socket: BorrowedFd<'_>) -> bool {
     is_ip && is_stream && sockopt::socket_acceptconn(socket) == Ok(true)
 }
 
-/// The filter of a socket, if it has one. One of eBPF is shown as an empty one.
-fn filter(socket: BorrowedFd<'_>) -> Option<Vec<sock_filter>> {
-    const NONE: sock_filter = step(0, 0, 0);
-    let mut program = vec![NONE; libc::BPF_MAXINSNS as usize];
+#[derive(Debug, PartialEq, Eq)]
+enum Filter {
+    None,
+    Ours,
+    Foreign,
+}
+
+fn filter(socket: BorrowedFd<'_>) -> Filter {
+    let mut program = [step(0, 0, 0); PROGRAM.len()];
     // Its length is a number of instructions.
     let mut count = program.len() as libc::socklen_t;
     // SAFETY: an open descriptor, and room for `count` instructions.
@@ -102,16 +103,20 @@ fn filter(socket: BorrowedFd<'_>) -> Option<Vec<sock_filter>> {
             &raw mut count,
         )
     };
-    if got != 0 {
-        return Some(Vec::new());
+    let same = |a: &sock_filter, b: &sock_filter| (a.code, a.k, a.jf) == (b.code, b.k, b.jf);
+    let is_ours = || program.iter().zip(&PROGRAM).all(|(a, b)| same(a, b));
+    match (got, count as usize) {
+        (0, 0) => Filter::None,
+        (0, count) if count == PROGRAM.len() && is_ours() => Filter::Ours,
+        // A longer one, or one of eBPF, is not shown.
+        _ => Filter::Foreign,
     }
-    program.truncate(count as usize);
-    (count > 0).then_some(program)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
     use std::time::Duration;
 
     use super::*;
@@ -128,9 +133,10 @@ mod tests {
         detach(other.as_fd());
         let client = TcpStream::connect(other.local_addr().unwrap()).unwrap();
         attach(client.as_fd()).unwrap();
-        assert!(filter(client.as_fd()).is_none());
+        assert_eq!(filter(client.as_fd()), Filter::None);
+        assert_eq!(filter(listener.as_fd()), Filter::Ours);
         detach(listener.as_fd());
-        assert!(filter(listener.as_fd()).is_none());
+        assert_eq!(filter(listener.as_fd()), Filter::None);
         connect(5_000).unwrap();
     }
 }
