@@ -244,8 +244,10 @@ fn enable_once(root: &Path, dir: &Path, controllers: &[Controller]) -> Result<()
         let file = group.join("cgroup.subtree_control");
         let enabled = fs::read_to_string(&file).map_err(Error::io("read", &file))?;
         let enabled: Vec<&str> = enabled.split_whitespace().collect();
+        // The kernel tells a controller as handed on before its files are in the groups below. A write waits for that.
+        let is_parent = dir.parent() == Some(group);
         for controller in controllers {
-            if !enabled.contains(&controller.name()) {
+            if is_parent || !enabled.contains(&controller.name()) {
                 let written = write(&file, &format!("+{}", controller.name()));
                 written.map_err(|error| occupied(root, group).unwrap_or(error))?;
             }
