@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Bench, Said, enter, kill_after, study};
+use common::{Bench, Said, enter, kill_after, study, whole};
 use latlab_model::kinds::Runtime;
 use rustix::fs::FlockOperation;
 
@@ -170,7 +170,8 @@ fn virtio_ports_of_the_overlay_pass_frames_past_the_kernel() {
     find_testpmd();
     const NAME: &str = "virtio_ports_of_the_overlay_pass_frames_past_the_kernel";
     enter_alone(NAME, |bench| {
-        for kind in ["container", "native"] {
+        let kinds = ["container", "native"];
+        for kind in &kinds[..if whole() { 2 } else { 1 }] {
             let device = format!("kind: {kind}, dpdk: {{hugepages: 64MiB, driver: virtio-user}}");
             let chain = chain(&device, "type: overlay, ");
             let lab = bench.deploy(kind, &chain);

@@ -95,14 +95,22 @@ fn a_kill_in_the_start_of_any_runtime_leaves_nothing() {
         "a_kill_in_the_start_of_any_runtime_leaves_nothing",
         |bench| {
             let file = bench.file("runtimes", &lab());
-            let begin = Instant::now();
-            bench.latlab(&["deploy", &file]).good();
-            let usual = begin.elapsed();
-            bench.latlab(&["destroy", "--all", "-y"]).good();
-            bench.assert_clean();
+            // The first start of a runtime takes longer than the others.
+            let mut usual = Duration::MAX;
+            for _ in 0..2 {
+                let begin = Instant::now();
+                bench.latlab(&["deploy", &file]).good();
+                usual = usual.min(begin.elapsed());
+                bench.latlab(&["destroy", "--all", "-y"]).good();
+                bench.assert_clean();
+            }
             let mut killed = 0;
             for part in 1..10 {
-                killed += u32::from(deploy_killed(bench, &file, usual * part / 10));
+                let still_ran = deploy_killed(bench, &file, usual * part / 10);
+                killed += u32::from(still_ran);
+                if !still_ran {
+                    usual = usual * 7 / 10;
+                }
                 bench.latlab(&["destroy", "--all", "-y"]).good();
                 bench.assert_clean();
             }

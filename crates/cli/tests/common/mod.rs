@@ -33,6 +33,15 @@ pub fn whole() -> bool {
     std::env::var("LATLAB_TEST_WHOLE").is_ok_and(|v| v == "yes" || v == "1")
 }
 
+/// All of these cases, or every third of them in a quick choice.
+pub fn some_of<T: Copy>(cases: &[T]) -> Vec<T> {
+    cases
+        .iter()
+        .copied()
+        .step_by(if whole() { 1 } else { 3 })
+        .collect()
+}
+
 /// Tests that boot guests are to run.
 pub fn guests() -> bool {
     std::env::var("LATLAB_TEST_GUEST").is_ok_and(|v| v == "1")
