@@ -540,7 +540,7 @@ fn connections_that_come_and_go_outlive_moves_and_snapshots() {
                 s = socket.create_connection((\"10.1.0.1\", 7005))\nprint(\"ready\", flush=True)\ntime.sleep(600)";
             start(bench, &lab, "client", &[wait]);
             let (_, before) = state_of(bench, &lab, "server");
-            // It is on another host, however many moves there were.
+            // The container is on another host, however many moves there were.
             let refused = migrate(bench, &lab, "server", "third");
             let reason = "would lose 1 connection not accepted by its programs yet";
             refused.refused(2, reason, "does not accept");

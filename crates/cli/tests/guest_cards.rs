@@ -142,7 +142,7 @@ const CARDS_NOW: &str = "for card in eth0 eth1; do cat /sys/class/net/$card/devi
     ls /sys/class/net /sys/bus/pci/devices /sys/bus/pci/drivers/igbvf; grep -c : /proc/interrupts";
 
 fn virtual_functions(bench: &Bench, path: &str) {
-    let machine = Machine::with_one_cpu(bench, "functions", "standard", path);
+    let machine = Machine::with_cards(bench, "functions", "standard", path);
     machine.sh("for module in igb igbvf tun; do modprobe $module; done; ip link set eth1 up");
     machine.write("functions.yaml", FUNCTIONS);
     let before = machine.sh(CARDS_NOW);
@@ -234,6 +234,8 @@ fn virtual_functions(bench: &Bench, path: &str) {
     every_path_is_measured(&machine);
     assert_eq!(machine.sh(CARDS_NOW), before);
     a_line_is_measured(&machine);
+    assert_eq!(machine.sh(CARDS_NOW), before);
+    cards_take_the_times(&machine);
     assert_eq!(machine.sh(CARDS_NOW), before);
 
     machine.write("figure.yaml", FIGURE);
@@ -367,6 +369,68 @@ fn a_line_is_measured(machine: &Machine<'_>) {
     machine.long_sh(&format!("{WITH_MACHINE} run line.yaml"));
     let told = machine.sh("latlab explain runs/line-*");
     assert!(told.contains("first") && told.contains("second"), "{told}");
+}
+
+/// The clocks of the cards are an hour apart.
+const STAMPED: &str = "name: stamped
+lab:
+  name: stamped
+  topology:
+    nodes: {a: {kind: container}, b: {kind: native}}
+    links: [{type: phys, timestamps: hardware, endpoints: [\"a:lan0\", \"b:lan0\"], interfaces: [eth0, eth1]}]
+measurements:
+  - {name: cards, probe: packets, timestamps: hardware, from: a, to: b, rate: 20, duration: 1s}
+replicates: 1
+";
+
+const SET_APART: &str = "import os, time; clock = os.open('/dev/ptp1', os.O_RDWR); \
+    time.clock_settime((~clock << 3) | 3, time.time() + 3600)";
+
+/// Which packets both cards stamp, as `struct hwtstamp_config` has it.
+const STAMPING: &str = "import array, fcntl, socket, struct\nfor name in b'eth0', b'eth1':\n \
+    words = array.array('i', [0] * 3)\n request = struct.pack('16sP16x', name, words.buffer_info()[0])\n \
+    fcntl.ioctl(socket.socket(), 0x89b1, request)\n print(list(words))";
+
+/// A card stamps a received packet when the stamp before it was read. That of the 82576 was read when the driver has its
+/// upper half; QEMU waits for RXSATRH instead, which no driver reads.
+const UNLATCH: &str = "import ctypes, mmap, os, time\ncards = []\nfor card in '01', '02':\n \
+    bar = os.open('/sys/bus/pci/devices/0000:' + card + ':00.0/resource0', os.O_RDWR)\n \
+    cards.append(mmap.mmap(bar, 0x20000))\nwhile True:\n time.sleep(0.002)\n \
+    for card in cards:\n  ctypes.c_uint32.from_buffer(card, 0xb630).value\n";
+
+fn cards_take_the_times(machine: &Machine<'_>) {
+    let python = |program: &str| machine.sh(&format!("python3 -c \"{program}\""));
+    let stamping = python(STAMPING);
+    assert_eq!(stamping.trim(), "[0, 0, 0]\n[0, 0, 0]");
+    python(SET_APART);
+    machine.write("stamped.yaml", STAMPED);
+    machine.write("unlatch.py", UNLATCH);
+    machine.sh("python3 unlatch.py > unlatch.log 2>&1 & echo $! > unlatch.pid");
+    machine.long_sh("latlab run stamped.yaml || { cat unlatch.log; false; }");
+    machine.sh("kill $(cat unlatch.pid)");
+    assert_eq!(python(STAMPING), stamping);
+    let trial = machine.sh("cat runs/stamped-*/trials/0001/trial.json");
+    let trial: serde_json::Value = serde_json::from_str(&trial).unwrap();
+    let counters = &trial["counters"];
+    assert_eq!(
+        (&counters["sent"], &counters["lost"]),
+        (&20.into(), &0.into()),
+        "{trial}"
+    );
+    let error_ns = trial["clock"]["error_ns"].as_i64().unwrap();
+    let summary = machine.sh("cat runs/stamped-*/summary.json");
+    let summary: serde_json::Value = serde_json::from_str(&summary).unwrap();
+    let spread = &summary["trials"][0]["spread_ns"];
+    println!("    the cards' clocks are known to {error_ns} ns: {spread}");
+    // The hour is gone, and no packet arrives before it was sent by more than the clocks' error.
+    let (least, most) = (
+        spread["min"].as_f64().unwrap(),
+        spread["max"].as_f64().unwrap(),
+    );
+    assert!(
+        least >= -(error_ns as f64) && most < 60e9,
+        "{error_ns}: {spread}"
+    );
 }
 
 /// Client, device under test and server, on a cable of the machine.

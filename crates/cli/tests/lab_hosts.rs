@@ -26,12 +26,19 @@ fn a_lab_lies_on_three_hosts() {
     enter("a_lab_lies_on_three_hosts", |bench| {
         let mut cluster = Cluster::new(bench, 2);
         cluster.start_ssh(bench);
+        // A cable between two of the machines.
+        let other = cluster.network("n1").display().to_string();
+        let cable = [
+            "ip", "link", "add", "cable0", "type", "veth", "peer", "name", "cable1",
+        ];
+        common::tool(&[&cable[..], &["netns", &other]].concat());
         let lab = format!(
             "name: NAME\n{}topology:\n  nodes:\n    a: {{kind: container, host: here}}\n    b: {{kind: native, host: n1}}\n    \
              c: {{kind: native, host: n2}}\n    d: {{kind: native, host: n2}}\n  links:\n    \
              - {{type: overlay, carrier: udp, endpoints: ['a:eth0', 'b:eth0', 'c:eth0', 'd:eth0']}}\n    \
              - {{type: overlay, carrier: sealed, endpoints: ['b:eth1', 'c:eth1']}}\n    \
-             - {{type: veth, endpoints: ['c:eth2', 'd:eth2']}}\n",
+             - {{type: veth, endpoints: ['c:eth2', 'd:eth2']}}\n    \
+             - {{type: phys, endpoints: ['a:wire', 'b:wire'], interfaces: [cable0, cable1], subnets: [10.99.0.0/24]}}\n",
             hosts(2, true)
         );
         let file = bench.file("wide", &lab);
@@ -61,6 +68,8 @@ fn a_lab_lies_on_three_hosts() {
                 bench.exec(&name, from, &ping).good();
             }
         }
+        let ping = ["ping", "-c", "3", "-i", "0.02", "-W", "10", "10.99.0.2"];
+        bench.exec(&name, "a", &ping).good();
         // The sealed link, whose daemon on each host has its own key and the other's public one.
         let ping = ["ping", "-c", "3", "-i", "0.02", "-W", "10", "-I", "eth1"];
         let ping = [&ping[..], &["198.18.2.2"]].concat();
@@ -146,6 +155,9 @@ fn a_lab_lies_on_three_hosts() {
             .refused(2, "is deployed already", "latlab destroy");
         bench.latlab(&["destroy", &name]).good();
         nothing_is_left(bench, 1..=2);
+        common::tool(&["ip", "link", "show", "cable0"]);
+        let mut ssh = Command::new("ssh");
+        finish(ssh.args(["n1", "ip", "link", "show", "cable1"])).good();
         let again = bench.latlab(&["destroy", &name]).good();
         assert!(again.out.contains("no lab"), "{again:#?}");
     });

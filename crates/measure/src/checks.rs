@@ -28,6 +28,8 @@ const SWITCHES_LIMIT: f64 = 50.0;
 const LATENESS_LIMIT_NS: f64 = 100_000.0;
 /// Share of the CPUs that a hypervisor underneath may take.
 const STEAL_LIMIT: f64 = 0.01;
+/// Share of the packets that may lack a card's timestamp.
+const UNSTAMPED_LIMIT: f64 = 0.01;
 /// Share of the CPUs that processes outside the lab may use.
 const FOREIGN_LIMIT: f64 = 0.10;
 
@@ -59,7 +61,7 @@ pub fn of_tuning(lab: &Lab) -> Option<Check> {
 pub fn hold_beside_noise(check: &Check) -> bool {
     matches!(
         check.name.as_str(),
-        "steal" | "drops" | "tuning" | "thermal-throttling"
+        "steal" | "drops" | "tuning" | "thermal-throttling" | "unstamped"
     )
 }
 
@@ -113,6 +115,13 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
     let question = format!("packets dropped before the {role} could read them");
     checks.push(check("drops", question, drops as f64, 0.0, "packets"));
     checks
+}
+
+/// Whether the cards stamped nearly all packets that arrived: those of bursts are skipped first, which are the slow ones.
+pub(crate) fn of_stamps(unstamped: u64, received: u64) -> Check {
+    let question = "share of the arrived packets that a card did not stamp".to_string();
+    let share = unstamped as f64 / received.max(1) as f64;
+    check("unstamped", question, share, UNSTAMPED_LIMIT, "1")
 }
 
 /// Watches the CPUs that the lab may use over a trial: all of them, unless every node is confined.

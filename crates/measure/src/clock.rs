@@ -15,10 +15,10 @@ const MAX_ATTEMPTS: usize = 3;
 /// Offset of the receiver's clock to the sender's at one moment: `sender = receiver + offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset {
-    offset_ns: i64,
-    error_ns: u64,
+    pub(crate) offset_ns: i64,
+    pub(crate) error_ns: u64,
     /// Time of the comparison on the sender's clock.
-    at_ns: i64,
+    pub(crate) at_ns: i64,
 }
 
 /// The host's `CLOCK_MONOTONIC`, in nanoseconds.

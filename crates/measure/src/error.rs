@@ -12,6 +12,12 @@ pub enum Error {
         node: String,
         source: Box<latlab_host::lab::Error>,
     },
+    #[error("node `{node}`: hardware timestamps of `{interface}`: {reason}")]
+    Card {
+        node: String,
+        interface: String,
+        reason: String,
+    },
     #[error("node `{node}`: iperf3: {message}")]
     Iperf { node: String, message: String },
     #[error("node `{node}`: `{command}` {what}; {tail}")]

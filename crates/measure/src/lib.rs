@@ -18,6 +18,7 @@ pub mod error;
 pub mod floor;
 pub mod forward;
 mod guard;
+mod hardware;
 pub mod hwlat;
 pub mod iperf;
 pub mod measured;

@@ -140,34 +140,61 @@ impl<'a> Load<'a> {
     }
 }
 
+impl Load<'_> {
+    pub fn total_ms(&self) -> u64 {
+        self.duration_ms + self.warmup_ms
+    }
+
+    /// More packets than it has. The source makes room for ten standard deviations of the number of bursts, and ten
+    /// bursts, in the warm-up and in the window (`schedule::Plan::most_packets`).
+    pub fn max_packets<N: Nodes>(&self, context: &Context<'_, N>) -> u64 {
+        let mean = self.rate * self.total_ms().div_ceil(1_000);
+        let burst = u64::from(context.measurement.burst.max(1));
+        let spread = 10 * burst * ((mean / burst).isqrt() + 10);
+        mean + 2 * spread + 1_000
+    }
+
+    /// The arguments of a source that say when it sends what.
+    pub fn arguments<N: Nodes>(&self, context: &Context<'_, N>) -> Vec<String> {
+        let m = context.measurement;
+        let mut args = strings(&["--rate", &self.rate.to_string()]);
+        args.extend(strings(&["--duration-ms", &self.duration_ms.to_string()]));
+        args.extend(strings(&["--warmup-ms", &self.warmup_ms.to_string()]));
+        args.extend(strings(&["--bytes", &m.size.to_string()]));
+        args.extend(strings(&["--arrival", m.arrival.word()]));
+        args.extend(strings(&["--burst", &m.burst.to_string()]));
+        args.extend(strings(&["--flows", &m.flows.to_string()]));
+        args
+    }
+}
+
 /// Starts a source in the sender for the load's time.
 pub(crate) fn source<N: Nodes>(
     context: &Context<'_, N>,
     load: &Load<'_>,
     cpu: Option<u32>,
 ) -> Result<Sender, Error> {
-    let m = context.measurement;
-    let total_ms = load.duration_ms + load.warmup_ms;
+    let max_packets = load.max_packets(context);
     let mut args = strings(&["source", "--to", load.to, "--via", load.via.word()]);
-    args.extend(strings(&["--rate", &load.rate.to_string()]));
-    args.extend(strings(&["--duration-ms", &load.duration_ms.to_string()]));
-    args.extend(strings(&["--warmup-ms", &load.warmup_ms.to_string()]));
-    args.extend(strings(&["--bytes", &m.size.to_string()]));
-    args.extend(strings(&["--arrival", m.arrival.word()]));
-    args.extend(strings(&["--burst", &m.burst.to_string()]));
-    args.extend(strings(&["--flows", &m.flows.to_string()]));
-    let mean = load.rate * total_ms.div_ceil(1_000);
-    // The source makes room for ten standard deviations of the number of bursts, and ten bursts, in the
-    // warm-up and in the window (`schedule::Plan::most_packets`).
-    let burst = u64::from(m.burst.max(1));
-    let spread = 10 * burst * ((mean / burst).isqrt() + 10);
-    let max_packets = mean + 2 * spread + 1_000;
-    if m.probe == Probe::Forward {
+    args.extend(load.arguments(context));
+    if context.measurement.probe == Probe::Forward {
         // The host's free memory was checked before; the probe's default limit is for guests.
         let bytes = (max_packets * RECORD_BYTES).to_string();
         args.extend(strings(&["--max-memory", &bytes]));
     }
     args.extend(pin::argument(cpu));
-    let source = Endpoint::start_with_limit(context.lab, context.sender(), &args, max_packets)?;
-    Ok(Sender::new(source, total_ms))
+    let (lab, node) = (context.lab, context.sender());
+    sender(lab, node, &args, max_packets, load.total_ms())
+}
+
+/// Starts an endpoint that ends by itself after `window_ms`.
+pub(crate) fn sender<N: Nodes>(
+    lab: &N,
+    node: &str,
+    args: &[String],
+    max_records: u64,
+    window_ms: u64,
+) -> Result<Sender, Error> {
+    let endpoint = Endpoint::start_with_limit(lab, node, args, max_records)?;
+    Ok(Sender::new(endpoint, window_ms))
 }

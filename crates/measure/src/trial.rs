@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::measured::Measured;
 use crate::nodes::Nodes;
 use crate::watch::Watch;
-use crate::{checks, forward, noise, packets, rr, stream, workload};
+use crate::{checks, forward, hardware, noise, packets, rr, stream, workload};
 
 /// Measures once. Fails when an endpoint fails: a measurement without both endpoints is dropped as a whole.
 pub fn measure(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> {
@@ -38,6 +38,7 @@ fn probe(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> {
     let context = Context::new(lab, measurement, ends)?;
     match measurement.probe {
         Probe::Rr => rr::measure(&context),
+        Probe::Packets if measurement.timestamps.is_hardware() => hardware::measure(&context),
         Probe::Packets => packets::measure(&context),
         Probe::Stream => stream::measure(&context),
         Probe::Forward => forward::measure(&context),
@@ -58,6 +59,7 @@ pub fn measure_between_hosts<N: Nodes>(
     match measurement.probe {
         Probe::Rr => rr::measure_between_hosts(&context),
         Probe::Stream => stream::measure(&context),
+        Probe::Packets if measurement.timestamps.is_hardware() => hardware::measure(&context),
         _ => Err(Error::OneMachine(measurement.name.value.clone())),
     }
 }

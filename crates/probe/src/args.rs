@@ -148,6 +148,27 @@ impl FromStr for CpuList {
     }
 }
 
+/// An Ethernet address as `ip link` writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EthernetAddress(pub [u8; 6]);
+
+impl FromStr for EthernetAddress {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<EthernetAddress, ()> {
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().ok_or(())?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| ())?;
+        }
+        match parts.next() {
+            None => Ok(EthernetAddress(bytes)),
+            Some(_) => Err(()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +223,21 @@ mod tests {
         assert_eq!("0,2-4".parse(), Ok(CpuList(vec![0, 2, 3, 4])));
         for wrong in ["", "a", "3-1", "1024", "0,", "0-4294967295"] {
             assert_eq!(wrong.parse::<CpuList>(), Err(()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_ethernet_address_has_six_bytes() {
+        let read = |text: &str| text.parse::<EthernetAddress>();
+        let address = EthernetAddress([0xde, 0x50, 0x21, 0xc4, 0x03, 0x0a]);
+        assert_eq!(read("de:50:21:c4:03:0a"), Ok(address));
+        for wrong in [
+            "",
+            "de:50:21:c4:03",
+            "de:50:21:c4:03:0a:01",
+            "de:50:21:c4:03:100",
+        ] {
+            assert_eq!(read(wrong), Err(()), "{wrong}");
         }
     }
 }

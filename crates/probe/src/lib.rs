@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `rr-server`, `rr-client` | request and response, one in flight or at a rate | every transaction |
 //! | `source`, `sink` | packets on a schedule fixed in advance, timed one way | every packet, at both ends |
+//! | `ptp-source`, `ptp-sink` | the same, timed by the cards' hardware | every packet, at both ends and cards |
 //! | `discard` | is there for packets and reads none | none |
 //! | `layer2` | carries frames between two interfaces: a device under test | none |
 //! | `clock` | reads the clock: what a timestamp costs and resolves | every step |
@@ -19,7 +20,7 @@
 //! - All times are `CLOCK_MONOTONIC` (`time.rs`).
 //! - A probe also reports how it fared itself (`health.rs`), so that a run on an overloaded machine
 //!   can be told from a slow network.
-//! - Serving probes (`rr-server`, `sink`, `discard`, `layer2`) run until their standard input ends
+//! - Serving probes (`rr-server`, `sink`, `ptp-sink`, `discard`, `layer2`) run until their standard input ends
 //!   (`stop.rs`); measuring probes end by themselves.
 //!
 //! # Calibration
@@ -69,6 +70,9 @@ discard    --bind ADDR:PORT
 source     --to ADDR:PORT [--bind ADDR] --rate PPS --count N | --duration-ms D [--bytes 64]
            [--flow 0] [--flows 1] [--arrival constant|poisson] [--burst 1] [--seed 1]
            [--warmup-ms 0] [--spin-us 60] [--via socket|packet|xdp]
+ptp-sink   --interface NAME [--max-packets 1048576]
+ptp-source --interface NAME --to MAC --rate PPS --count N | --duration-ms D [--bytes 78]
+           [--flow 0] [--flows 1] [--arrival constant|poisson] [--burst 1] [--seed 1] [--warmup-ms 0]
 layer2     --in INTERFACE --out INTERFACE [--by af-packet|af-xdp|xdp] [--poll busy|block] [--record PACKETS]
 clock      [--reads 100000]
 
@@ -113,10 +117,13 @@ fn run(mut args: impl Iterator<Item = OsString>, output: &mut Output) -> Result<
         Some("sink") => packets::sink::run(options()?, output),
         Some("discard") => packets::discard::run(options()?, output),
         Some("source") => packets::source::run(options()?, output),
+        Some("ptp-sink") => packets::ptp::sink::run(options()?, output),
+        Some("ptp-source") => packets::ptp::source::run(options()?, output),
         Some("layer2") => layer2::run(options()?, output),
         Some("clock") => clock::run(options()?, output),
         _ => Err(Error::Usage(format!(
-            "no probe {probe:?}; there are rr-server, rr-client, sink, discard, source, layer2 and clock"
+            "no probe {probe:?}; there are rr-server, rr-client, sink, discard, source, ptp-sink, ptp-source, \
+             layer2 and clock"
         ))),
     }
 }

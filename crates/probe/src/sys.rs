@@ -102,7 +102,6 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
 }
 
 pub fn driver(interface: u32) -> io::Result<String> {
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     const GET_DRIVER: u32 = 3;
     /// `struct ethtool_drvinfo`: the command, the driver's name, and what is not looked at.
     #[repr(C)]
@@ -116,6 +115,34 @@ pub fn driver(interface: u32) -> io::Result<String> {
         driver: [0; 32],
         rest: [0; 160],
     };
+    // SAFETY: the structure is the one of the command.
+    unsafe { ask_ethtool(interface, (&raw mut info).cast())? };
+    let name = info.driver.split(|&byte| byte == 0).next();
+    Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+}
+
+/// The number of the clock by which an interface stamps what it sends and receives; none if it does not.
+pub fn stamping_clock(interface: u32) -> io::Result<Option<u32>> {
+    const GET_TIMESTAMPS: u32 = 0x41;
+    const BOTH: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+    /// `struct ethtool_ts_info`: command, kinds of timestamps, number of the clock or -1, words of filters.
+    const WORDS: usize = 11;
+    let mut info = [0u32; WORDS];
+    info[0] = GET_TIMESTAMPS;
+    // SAFETY: the words are as many as the structure of the command has.
+    unsafe { ask_ethtool(interface, info.as_mut_ptr().cast())? };
+    let stamps = info[1] & BOTH == BOTH && info[2] as i32 >= 0;
+    Ok(stamps.then_some(info[2]))
+}
+
+/// Asks `ethtool`'s ioctl about an interface (include/uapi/linux/ethtool.h).
+///
+/// # Safety
+/// `structure` is the one of the command in its first word, and lives.
+unsafe fn ask_ethtool(interface: u32, structure: *mut libc::c_char) -> io::Result<()> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     check(fd)?;
@@ -128,12 +155,55 @@ pub fn driver(interface: u32) -> io::Result<String> {
     if named.is_null() {
         return Err(io::Error::last_os_error());
     }
-    request.ifr_ifru.ifru_data = (&raw mut info).cast();
-    // SAFETY: the request and the structure that it points to live over the call, and the structure is
-    // the one of the command.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })?;
-    let name = info.driver.split(|&byte| byte == 0).next();
-    Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+    request.ifr_ifru.ifru_data = structure;
+    // SAFETY: the request lives over the call, and so does the structure that it points to.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })
+}
+
+/// A packet socket that is bound to an interface and gets its card's timestamps: of received frames of a type with
+/// them, of sent ones by its error queue (kernel: networking/timestamping.rst).
+pub fn stamping_socket(interface: u32, ether_type: u16) -> io::Result<OwnedFd> {
+    const FLAGS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+    let socket = new_packet_socket(interface, 0)?;
+    set_option(
+        socket.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_TIMESTAMPING,
+        &FLAGS,
+    )?;
+    bind_packet_socket(socket.as_fd(), interface, ether_type.to_be())?;
+    Ok(socket)
+}
+
+/// Sends a frame through a packet socket. False when the kernel has no room for it.
+pub fn send_frame(socket: BorrowedFd<'_>, frame: &[u8]) -> io::Result<bool> {
+    let data = frame.as_ptr().cast::<c_void>();
+    // SAFETY: the pointer is to bytes that live across the call, and their number is passed.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), data, frame.len(), libc::MSG_DONTWAIT) };
+    if sent >= 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::ENETDOWN) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Waits until there is something to receive, or for this long.
+pub fn wait_for_input(socket: BorrowedFd<'_>, timeout: std::time::Duration) -> io::Result<()> {
+    let mut poll = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the pointer is to one pollfd that lives across the call.
+    match check(unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis() as c_int) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// A packet socket that only sends, through one interface and whatever filters its way out has.
@@ -357,8 +427,9 @@ fn set_option<T: OptionValue>(
     })
 }
 
-/// Receives one datagram together with the kernel's stamp, in ns of `CLOCK_REALTIME`. The stamp is
-/// missing when [`enable_kernel_stamps`] was not called before the packet came in.
+/// Receives one datagram together with its stamp: the kernel's in ns of `CLOCK_REALTIME`, or the card's in ns of its
+/// clock. The stamp is missing when neither [`enable_kernel_stamps`] nor [`stamping_socket`] asked for it before the
+/// packet came in, or the card has none.
 pub fn receive_stamped(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -387,15 +458,23 @@ pub fn receive_stamped(
     while !header.is_null() {
         // SAFETY: not null, so CMSG_FIRSTHDR or CMSG_NXTHDR found a whole header inside `control`.
         let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        if level == libc::SOL_SOCKET && kind == libc::SO_TIMESTAMPNS {
-            // SAFETY: a message of this kind carries a timespec; read_unaligned asks no alignment.
+        let place = match (level, kind) {
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => Some(0),
+            // Three times: of the kernel, one that is no longer used, of the card.
+            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => Some(2),
+            _ => None,
+        };
+        if let Some(place) = place {
+            // SAFETY: a message of this kind carries one or three timespecs; read_unaligned asks no alignment.
             let time: libc::timespec = unsafe {
                 libc::CMSG_DATA(header)
                     .cast::<libc::timespec>()
+                    .add(place)
                     .read_unaligned()
             };
             let stamp = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-            return Ok((received as usize, Some(stamp)));
+            // All zeros: there is none of this kind.
+            return Ok((received as usize, Some(stamp).filter(|stamp| *stamp > 0)));
         }
         // SAFETY: `header` is a header inside the message's control data.
         header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };

@@ -85,14 +85,18 @@ pub enum SampleKind {
     Sink,
     /// Clock reads: `sequence` pairs of consecutive reads lay `end_ns` apart; `start_ns` is 0.
     ClockStep,
+    /// One packet at a card that stamps it: `end_ns` is the card's time on its own clock, `start_ns` the probe's,
+    /// just before sending or just after receiving.
+    Card,
 }
 
 impl SampleKind {
-    const ALL: [SampleKind; 4] = [
+    const ALL: [SampleKind; 5] = [
         SampleKind::Rr,
         SampleKind::Source,
         SampleKind::Sink,
         SampleKind::ClockStep,
+        SampleKind::Card,
     ];
 
     const fn code(self) -> u8 {
@@ -101,6 +105,7 @@ impl SampleKind {
             SampleKind::Source => 2,
             SampleKind::Sink => 3,
             SampleKind::ClockStep => 4,
+            SampleKind::Card => 5,
         }
     }
 

@@ -23,30 +23,19 @@ impl<'b> Machine<'b> {
         path: Option<&str>,
         more: &str,
     ) -> Machine<'b> {
-        Machine::with(bench, name, kernel, path, 4, more)
+        Machine::shaped(bench, name, kernel, path, "cpus: 4, memory: 1GiB", more)
     }
 
-    /// With one CPU, so that no two threads emulate CPUs at the same time.
-    pub fn with_one_cpu(bench: &'b Bench, name: &str, kernel: &str, path: &str) -> Machine<'b> {
-        Machine::with(bench, name, kernel, Some(path), 1, "")
+    /// With one CPU, so that no two threads emulate CPUs at the same time, and registers of cards that root may read.
+    pub fn with_cards(bench: &'b Bench, name: &str, kernel: &str, path: &str) -> Machine<'b> {
+        let shape = "cpus: 1, memory: 1GiB, boot: iomem=relaxed";
+        Machine::shaped(bench, name, kernel, Some(path), shape, "")
     }
 
     /// With one CPU, memory for a guest of its own, and a kernel that uses an IOMMU.
     pub fn with_iommu(bench: &'b Bench, name: &str, kernel: &str, path: &str) -> Machine<'b> {
         let shape = "cpus: 1, memory: 1536MiB, boot: intel_iommu=on iommu=pt";
         Machine::shaped(bench, name, kernel, Some(path), shape, "")
-    }
-
-    fn with(
-        bench: &'b Bench,
-        name: &str,
-        kernel: &str,
-        path: Option<&str>,
-        cpus: u32,
-        more: &str,
-    ) -> Machine<'b> {
-        let shape = format!("cpus: {cpus}, memory: 1GiB");
-        Machine::shaped(bench, name, kernel, path, &shape, more)
     }
 
     fn shaped(

@@ -50,6 +50,12 @@ pub enum Error {
         reason: String,
         hint: &'static str,
     },
+    #[error("{place}: the timestamps of `{interface}` cannot be set: {source}")]
+    Unstamped {
+        place: String,
+        interface: String,
+        source: std::io::Error,
+    },
     #[error("interface `{interface}` of the host cannot be moved back: {source}")]
     Return {
         interface: String,
@@ -88,6 +94,9 @@ impl Error {
                 "`ip link` lists them; another lab may have it, see `latlab inspect`".into()
             }
             Self::Undivided { hint, .. } | Self::NotGiven { hint, .. } => (*hint).into(),
+            Self::Unstamped { .. } => {
+                "`ethtool -T` says what the card can; leave `timestamps` of the link out".into()
+            }
             Self::Return { .. } => "try again, or see `ip link` and `dmesg`".into(),
             Self::NotCopied { .. } => "undo that inside, or move the node without it".into(),
             Self::NotReady { .. } => "look at the node with `ip -s link`, or deploy again".into(),

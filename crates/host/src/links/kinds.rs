@@ -41,7 +41,10 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
         Medium::Macvlan { parent } => macvlan::make(link, parent.as_deref()),
         Medium::Vxlan(vxlan) => vxlan::make(link, vxlan),
         Medium::Overlay(overlay) => overlay::make(link, overlay),
-        Medium::Phys { interfaces } => phys::make(link, interfaces),
+        Medium::Phys {
+            interfaces,
+            timestamps,
+        } => phys::make(link, interfaces, *timestamps),
         Medium::Sriov {
             interfaces,
             settings,

@@ -6,8 +6,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use serde::{Deserialize, Serialize};
 
 const SIOCETHTOOL: c_ulong = 0x8946;
+const SIOCSHWTSTAMP: c_ulong = 0x89b0;
+const SIOCGHWTSTAMP: c_ulong = 0x89b1;
 
 /// `struct ifreq` as SIOCETHTOOL reads it: the name, then an address in a union of 24 bytes.
 #[repr(C)]
@@ -20,6 +23,19 @@ struct Request {
 /// Asks about `interface` with a structure of 32-bit words, of which the first is the command; the
 /// kernel fills in the rest, or takes them.
 fn ask<const WORDS: usize>(interface: &str, words: &mut [u32; WORDS]) -> io::Result<()> {
+    // SAFETY: each command below is only used with its own structure's number of words.
+    unsafe { call(SIOCETHTOOL, interface, words) }
+}
+
+/// A call about `interface` with a structure of 32-bit words.
+///
+/// # Safety
+/// The words are as many as the structure of this call has.
+unsafe fn call<const WORDS: usize>(
+    number: c_ulong,
+    interface: &str,
+    words: &mut [u32; WORDS],
+) -> io::Result<()> {
     let mut request = Request {
         name: [0; libc::IFNAMSIZ],
         data: words.as_mut_ptr().cast(),
@@ -38,8 +54,8 @@ fn ask<const WORDS: usize>(interface: &str, words: &mut [u32; WORDS]) -> io::Res
         None,
     )?;
     // SAFETY: the request and the words that it points to live over the call, and the words are as
-    // many as the structure of the command has: each command below is only used with its own.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    // many as the caller answers for.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut request) };
     match result {
         0.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -141,6 +157,49 @@ pub fn stamps_received_packets(interface: &str) -> io::Result<bool> {
     let kinds = get::<TIMESTAMPS>(interface, GET_TIMESTAMPS)?[1];
     let wanted = SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
     Ok(kinds & wanted == wanted)
+}
+
+/// Which packets a card stamps: `tx_type` and `rx_filter` of `struct hwtstamp_config` (include/uapi/linux/net_tstamp.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timestamping {
+    pub tx_type: u32,
+    pub rx_filter: u32,
+}
+
+const HWTSTAMP_TX_ON: u32 = 1;
+/// Event messages of PTP, over any network and over Ethernet alone; else every packet.
+const FILTERS: [u32; 3] = [12, 9, 1];
+
+pub fn timestamping(interface: &str) -> io::Result<Timestamping> {
+    let mut words = [0; 3];
+    // SAFETY: `struct hwtstamp_config` has three words: flags, then the two.
+    unsafe { call(SIOCGHWTSTAMP, interface, &mut words)? };
+    Ok(Timestamping {
+        tx_type: words[1],
+        rx_filter: words[2],
+    })
+}
+
+pub fn set_timestamping(interface: &str, wanted: Timestamping) -> io::Result<()> {
+    let mut words = [0, wanted.tx_type, wanted.rx_filter];
+    // SAFETY: as above.
+    unsafe { call(SIOCSHWTSTAMP, interface, &mut words) }
+}
+
+/// Has a card stamp what is sent, where that is asked for, and messages of PTP that it receives.
+pub fn stamp_packets(interface: &str) -> io::Result<()> {
+    let mut result = Ok(());
+    for rx_filter in FILTERS {
+        let wanted = Timestamping {
+            tx_type: HWTSTAMP_TX_ON,
+            rx_filter,
+        };
+        result = set_timestamping(interface, wanted);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
 }
 
 #[cfg(test)]

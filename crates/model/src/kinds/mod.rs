@@ -6,6 +6,7 @@ mod dpdk;
 mod link;
 mod node;
 mod storage;
+mod timestamps;
 mod vm_hardware;
 mod vm_net;
 
@@ -20,5 +21,6 @@ pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
 };
 pub use storage::{DiskAio, DiskCache, DiskDevice, DiskFormat, GuestDisk, StorageType};
+pub use timestamps::Timestamps;
 pub use vm_hardware::{LostTicks, ToldTopology, VmHardware};
 pub use vm_net::{NetBackend, VmNet};

@@ -1,5 +1,6 @@
 //! Measurements in one line for people.
 
+use crate::kinds::Timestamps;
 use crate::results::MeasurementInfo;
 use crate::spec::{
     Action, Arrival, Device, Extract, Measurement, MpiMicro, Noise, Npb, Pin, Probe, Program, Task,
@@ -59,10 +60,16 @@ pub fn describe(m: &Measurement) -> MeasurementInfo {
         }
         Probe::Packets => {
             let load = load(m);
-            (
-                format!("{protocol}, open loop, {load}, one way from the intended send time"),
-                Some("one way"),
-            )
+            match m.timestamps {
+                Timestamps::Program => (
+                    format!("{protocol}, open loop, {load}, one way from the intended send time"),
+                    Some("one way"),
+                ),
+                Timestamps::Hardware => (
+                    format!("frames of PTP, open loop, {load}, one way by the cards' timestamps"),
+                    Some("card to card"),
+                ),
+            }
         }
         Probe::Forward => {
             let device = device_of(m);

@@ -59,6 +59,7 @@ fn check_given(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
                 );
             }
             check_there(link, interface, facts, errors);
+            check_timestamps(lab, link, (end, interface), facts, errors);
             if is_whole {
                 let is_free = check_free(link, interface, facts, errors);
                 if is_free && link.kind.value == LinkKind::Passthrough {
@@ -108,6 +109,34 @@ fn check_there(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: 
         all => hint_one_of(interface, all),
     };
     errors.add(interface.at, message, hint);
+}
+
+/// Refuses an end without timestamps of its card on a link that has them.
+fn check_timestamps(
+    lab: &Lab,
+    link: &Link,
+    (end, interface): (&Endpoint, &Spanned<String>),
+    facts: &Facts,
+    errors: &mut Diagnostics,
+) {
+    let Some(by) = link.timestamps.filter(|by| by.value.is_hardware()) else {
+        return;
+    };
+    let mut nodes = lab.nodes.iter();
+    let node = nodes.find(|node| node.name.value == *end.node);
+    let (why, hint) = match facts.nic(interface) {
+        _ if node.is_some_and(|node| node.kind.is_guest()) => (
+            format!("VM `{}` does not have its card", *end.node),
+            "use a container or a native node, or leave `timestamps` out",
+        ),
+        Some(nic) if nic.hardware_timestamps == Some(true) => return,
+        _ => (
+            format!("`{}` has no clock of its own", shown(interface)),
+            "`latlab doctor` says which cards stamp packets; leave `timestamps` out for others",
+        ),
+    };
+    let message = format!("link `{}` has hardware timestamps, and {why}", *link.name);
+    errors.add(by.at, message, hint);
 }
 
 /// Refuses what something uses: it may be the way in to the machine.

@@ -4,8 +4,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::{
-    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Streams, VXLAN_OVERHEAD,
-    VmAttachment,
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Streams, Timestamps,
+    VXLAN_OVERHEAD, VmAttachment,
 };
 use crate::spec::Link;
 
@@ -48,6 +48,9 @@ pub enum Medium {
     Phys {
         /// Interfaces of the host, one for each endpoint.
         interfaces: Vec<String>,
+        /// Whether their cards take timestamps.
+        #[serde(default, skip_serializing_if = "Timestamps::is_program")]
+        timestamps: Timestamps,
     },
     /// Virtual functions of the host's cards.
     Sriov {
@@ -148,10 +151,18 @@ impl Medium {
     /// The interfaces of the host that its ends are on, in their order.
     pub fn interfaces(&self) -> &[String] {
         match self {
-            Medium::Phys { interfaces }
+            Medium::Phys { interfaces, .. }
             | Medium::Sriov { interfaces, .. }
             | Medium::Passthrough { interfaces } => interfaces,
             _ => &[],
+        }
+    }
+
+    /// The source of its packets' times.
+    pub fn timestamps(&self) -> Timestamps {
+        match self {
+            Medium::Phys { timestamps, .. } => *timestamps,
+            _ => Timestamps::Program,
         }
     }
 
@@ -206,6 +217,7 @@ impl Medium {
             }
             LinkKind::Phys => Medium::Phys {
                 interfaces: link.interfaces(),
+                timestamps: link.timestamps(),
             },
             LinkKind::Sriov => Medium::Sriov {
                 interfaces: link.interfaces(),
@@ -248,6 +260,9 @@ impl LinkPlan {
         let interfaces = self.medium.interfaces();
         if !interfaces.is_empty() {
             facts.push(format!("over {}", interfaces.join(", ")));
+        }
+        if self.medium.timestamps().is_hardware() {
+            facts.push("hardware timestamps".into());
         }
         if let Medium::Sriov { settings, vm, .. } = &self.medium {
             facts.extend(settings.facts());

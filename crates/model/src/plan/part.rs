@@ -18,7 +18,7 @@ use super::resolve;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
 use crate::kinds::{Carrier, HostTunnel, TunnelKeys};
-use crate::spec::{Lab, Link};
+use crate::spec::{Endpoint, Lab, Link};
 
 /// Ports of tunnels where a link names none: below those that Linux gives to programs (from 32768, `ip_local_port_range`).
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
@@ -122,9 +122,14 @@ fn part(lab: &Lab, host: &str, nodes: &[NodePlan], links: &[LinkPlan]) -> Lab {
                 .map(|address| Spanned::new(*address, at))
                 .collect();
         }
-        link.tunnel = tunnel(lab, host, number, &host_of);
-        link.endpoints
-            .retain(|end| host_of.get(end.node.as_str()) == Some(&host));
+        if link.may_join_hosts() {
+            link.tunnel = tunnel(lab, host, number, &host_of);
+        }
+        let is_here = |end: &Endpoint| host_of.get(end.node.as_str()) == Some(&host);
+        // Each end of hardware has an interface of its own host.
+        let mut here = link.endpoints.iter().map(is_here);
+        link.interfaces.retain(|_| here.next().unwrap_or(false));
+        link.endpoints.retain(is_here);
     }
     part.links.retain(|link| !link.endpoints.is_empty());
     part.nodes.retain(|node| {

@@ -237,6 +237,7 @@ fn check_measurements(study: &Study, planned: &PlannedLab) -> Result<(), Diagnos
             continue;
         };
         let link = &plan.links[reach.link];
+        check_timestamps(m, link, &mut errors);
         if matches!(m.probe, Probe::Packets | Probe::Forward) && m.size > link.mtu + ETHERNET_BYTES
         {
             let message = format!(
@@ -276,11 +277,24 @@ fn check_on_machine(m: &Measurement, plan: &Plan, facts: &Facts, errors: &mut Di
     }
 }
 
+/// Refuses hardware timestamps on a link whose cards are not set up for them.
+fn check_timestamps(m: &Measurement, link: &LinkPlan, errors: &mut Diagnostics) {
+    if m.timestamps.is_hardware() && !link.medium.timestamps().is_hardware() {
+        let message = format!(
+            "measurement `{}` has hardware timestamps, and the cards of link `{}` take none",
+            *m.name, link.name
+        );
+        let hint = "give the link, which must be of type phys, `timestamps: hardware`";
+        errors.add(m.name.at, message, hint);
+    }
+}
+
 /// Refuses what needs all nodes of a measurement on one machine.
 fn check_between_hosts(m: &Measurement, errors: &mut Diagnostics) {
     let one_way = "`probe: rr` times by the sender's clock alone, also at a `rate`";
     let together = "give its nodes the same `host`";
     let (why, hint) = match m.probe {
+        Probe::Packets if m.timestamps.is_hardware() => return,
         Probe::Packets => ("times packets one way, by two machines' clocks", one_way),
         Probe::Forward => (
             "needs its taps on one machine, by whose clock they time",

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::node::VM_MEMORY;
 use crate::diagnostic::{Diagnostics, Mark, Spanned};
-use crate::kinds::{Carrier, NodeKind};
+use crate::kinds::{Carrier, LinkKind, NodeKind};
 use crate::spec::{AUTO_HOST, Lab, Link, Node};
 use crate::units::Bytes;
 
@@ -149,11 +149,21 @@ fn ends(link: &Link) -> impl Iterator<Item = &str> {
     link.endpoints.iter().map(|end| end.node.as_str())
 }
 
+/// Whether it is a cable between cards of hosts, which the nodes at its ends name.
+fn joins_cards(lab: &Lab, link: &Link) -> bool {
+    let is_named = |end: &str| {
+        let mut nodes = lab.nodes.iter();
+        nodes.any(|node| *node.name == *end && !is_auto(node))
+    };
+    link.kind.value == LinkKind::Phys && ends(link).all(is_named)
+}
+
 fn groups(lab: &Lab, errors: &mut Diagnostics) -> Vec<Group> {
     let index = |name: &str| lab.nodes.iter().position(|node| *node.name == *name);
     // The lowest number of the nodes that are together with each.
     let mut leader: Vec<usize> = (0..lab.nodes.len()).collect();
-    for link in lab.links.iter().filter(|link| !link.may_join_hosts()) {
+    let keeps_together = |link: &&Link| !link.may_join_hosts() && !joins_cards(lab, link);
+    for link in lab.links.iter().filter(keeps_together) {
         let leaders: Vec<usize> = ends(link)
             .filter_map(index)
             .map(|end| leader[end])
@@ -195,7 +205,8 @@ fn two_hosts(
         "node `{}` is on host `{}`, and links join it to nodes of host `{}`",
         *node.name, other.value, one.value
     );
-    let hint = "between hosts: `type: overlay` with `carrier: sealed`, `udp` or `vxlan`";
+    let hint =
+        "between hosts: `type: overlay` with `carrier: sealed`, `udp` or `vxlan`; or `type: phys`";
     let at: Mark = other.at;
     errors.add(at, message, hint);
 }

@@ -139,6 +139,19 @@ pub(super) fn check(hosts: &[Host], nodes: &[Node], links: &[Link], errors: &mut
     }
 }
 
+/// A cable between hosts is in no file of one machine.
+fn check_cards(link: &Link, places: &[&str], errors: &mut Diagnostics) {
+    if link.wants_wire() {
+        let message = format!(
+            "link `{}` joins hosts {}, and names no interfaces of theirs",
+            shown(&link.name),
+            places.join(", ")
+        );
+        let hint = "one for each end, in their order, of the host of its node: `interfaces: [enp3s0f0, enp1s0f1]`";
+        errors.add(link.kind.at, message, hint);
+    }
+}
+
 fn check_link(
     link: &Link,
     hosts: &[Host],
@@ -165,6 +178,10 @@ fn check_link(
             let hint = "`carrier: udp` is the same without encryption";
             errors.add(carrier.at, message, hint);
         }
+        return;
+    }
+    if link.kind.value == LinkKind::Phys {
+        check_cards(link, &places, errors);
         return;
     }
     let refused = |at: Mark, is: &str, errors: &mut Diagnostics| {

@@ -356,6 +356,7 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
             LinkKind::Sriov,
         ),
         (link.vm.map(|s| s.at), "vm", LinkKind::Sriov),
+        (link.timestamps.map(|s| s.at), "timestamps", LinkKind::Phys),
         (interfaces.map(|s| s.at), "interfaces", LinkKind::Phys),
     ];
     for (at, key, owner) in keys {

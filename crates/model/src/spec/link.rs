@@ -7,12 +7,14 @@ use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::kinds::{
-    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams, VmAttachment,
+    Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Mac, Streams, Timestamps,
+    VmAttachment,
 };
 use crate::units::{BitsPerSecond, Nanos};
 
 read_words!(LinkKind, "a type of link", "veth");
 read_words!(VmAttachment, "a way to give a function to a VM", "vfio");
+read_words!(Timestamps, "a source of timestamps", "hardware");
 
 words!(Carrier, "a carrier", {
     "local" => Local, "vxlan" => Vxlan, "udp" => Udp, "sealed" => Sealed, "direct" => Direct,
@@ -174,6 +176,8 @@ pub struct Link {
     pub max_tx_rate: Option<Spanned<BitsPerSecond>>,
     /// `vm:` how VMs have their functions of a sriov.
     pub vm: Option<Spanned<VmAttachment>>,
+    /// `timestamps:` of a phys, whose cards take them.
+    pub timestamps: Option<Spanned<Timestamps>>,
     /// The tunnel to the ends on other hosts; set where a lab on several is divided.
     pub tunnel: Option<HostTunnel>,
 }
@@ -196,6 +200,11 @@ impl Link {
             trust: self.trust.map(|on| on.value),
             max_tx_rate: self.max_tx_rate.map(|rate| rate.value),
         }
+    }
+
+    /// The source of its packets' times.
+    pub fn timestamps(&self) -> Timestamps {
+        self.timestamps.map(|by| by.value).unwrap_or_default()
     }
 
     pub fn vm(&self) -> VmAttachment {
@@ -271,6 +280,7 @@ impl Link {
             trust: o.get("trust", errors),
             max_tx_rate: o.get("max_tx_rate", errors),
             vm: o.get("vm", errors),
+            timestamps: o.get("timestamps", errors),
             tunnel: None,
         };
         o.finish(errors);

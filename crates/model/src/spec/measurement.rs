@@ -16,11 +16,13 @@ use super::probe::{Probe, Protocol};
 use super::reader::{Object, read, words};
 use super::sampling;
 use super::sweep;
+use super::timestamps;
 use super::traffic::{Arrival, Device, Polling, Via};
 use super::uses::{fitting, refuse_unused};
 use super::workload::{self, Workload};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
+use crate::kinds::Timestamps;
 use crate::results::SweepPoint;
 use crate::units::{BitsPerSecond, Bytes, Nanos};
 
@@ -86,6 +88,8 @@ pub struct Measurement {
     /// How many flows take turns.
     pub flows: u32,
     pub via: Via,
+    /// The source of the times (`packets`).
+    pub timestamps: Timestamps,
     /// IP version: 4 or 6.
     pub ip: u32,
     /// Which CPUs the endpoints run on (`rr`, `packets`).
@@ -196,6 +200,7 @@ struct Written {
     burst: Option<Spanned<u32>>,
     flows: Option<Spanned<u32>>,
     via: Option<Spanned<Via>>,
+    timestamps: Option<Spanned<Timestamps>>,
     through: Vec<Spanned<String>>,
     device: Option<Spanned<Device>>,
     poll: Option<Spanned<Polling>>,
@@ -259,6 +264,7 @@ impl Written {
             burst: o.get("burst", errors),
             flows: o.get("flows", errors),
             via: o.get("via", errors),
+            timestamps: timestamps::read(&mut o, word, errors),
             ip: o.get("ip", errors),
             pin: o.get("pin", errors),
             noise: o.get("noise", errors),
@@ -326,6 +332,7 @@ impl Written {
             burst,
             flows,
             via,
+            timestamps: self.timestamps.map(|by| by.value).unwrap_or_default(),
             ip,
             pin: self.pin.map(|p| p.value).unwrap_or_default(),
             noise: self.noise.map(|n| n.value).unwrap_or_default(),
@@ -427,11 +434,12 @@ impl Written {
     fn size(&self, protocol: Protocol, ip: u32, errors: &mut Diagnostics) -> u32 {
         let is_packets = matches!(self.probe.value, Probe::Packets | Probe::Forward);
         let headers = u64::from(ETHERNET_BYTES) + if ip == 6 { 40 } else { 20 } + 8;
+        let is_stamped = self.timestamps.is_some_and(|by| by.value.is_hardware());
         let smallest = 64.max(headers + HEADER_BYTES);
-        let (range, default) = if is_packets {
-            (smallest..=headers + MAX_DATAGRAM_BYTES, smallest)
-        } else {
-            (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472)
+        let (range, default) = match is_packets {
+            true if is_stamped => (timestamps::BYTES, *timestamps::BYTES.start()),
+            true => (smallest..=headers + MAX_DATAGRAM_BYTES, smallest),
+            false => (HEADER_BYTES..=MAX_DATAGRAM_BYTES, 1472),
         };
         let Some(size) = self.size else {
             return default as u32;
@@ -442,10 +450,10 @@ impl Written {
         } else if !range.contains(&size.value.0) {
             let (low, high) = (range.start(), range.end());
             let message = format!("`size` of {} is {} bytes", self.what, size.value.0);
-            let hint = if is_packets {
-                format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here")
-            } else {
-                format!("a datagram has {low} to {high} bytes here")
+            let hint = match is_packets {
+                true if is_stamped => format!("a frame of PTP has {low} to {high} bytes here"),
+                true => format!("an Ethernet frame over IPv{ip} has {low} to {high} bytes here"),
+                false => format!("a datagram has {low} to {high} bytes here"),
             };
             errors.add(size.at, message, hint);
         }

@@ -28,6 +28,7 @@ mod security;
 mod storage;
 mod study;
 mod sweep;
+mod timestamps;
 mod traffic;
 mod uses;
 mod vm_hardware;

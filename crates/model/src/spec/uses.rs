@@ -19,6 +19,7 @@ const PROBE_ONLY: &[(&str, &[Probe])] = &[
     ("burst", &[Probe::Packets, Probe::Forward]),
     ("flows", &[Probe::Packets, Probe::Forward]),
     ("via", &[Probe::Packets, Probe::Forward]),
+    ("timestamps", &[Probe::Packets]),
     ("bitrate", &[Probe::Stream]),
     ("pin", &[Probe::Rr, Probe::Packets, Probe::Forward]),
     ("through", &[Probe::Forward]),

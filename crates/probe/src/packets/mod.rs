@@ -10,6 +10,7 @@
 
 pub mod discard;
 mod frame;
+pub mod ptp;
 mod route;
 mod schedule;
 pub mod sink;

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use crate::args::EthernetAddress;
 use crate::error::{Error, Result};
 use crate::net;
 use crate::sys;
@@ -110,11 +111,7 @@ fn neighbour(table: &str, interface: &str, hop: Ipv4Addr) -> Option<[u8; 6]> {
         if name != interface || flags & COMPLETE == 0 || address.parse() != Ok(hop) {
             return None;
         }
-        let mut bytes = [0; 6];
-        let mut parts = hardware.split(':');
-        for byte in &mut bytes {
-            *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
-        }
+        let EthernetAddress(bytes) = hardware.parse().ok()?;
         Some(bytes)
     })
 }

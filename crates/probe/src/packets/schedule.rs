@@ -2,7 +2,14 @@
 
 use latlab_wire::samples::{Arrival, Record, flags};
 
+use crate::args::Options;
+use crate::error::{Error, Result};
+
 const NS_PER_S: u128 = 1_000_000_000;
+/// Flows of one source at most: each has a socket of its own.
+const MAX_FLOWS: u64 = 512;
+/// Packets of one burst at most.
+const MAX_BURST: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
@@ -22,6 +29,50 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Takes a schedule's options. Errors: none that ends, and more packets than sequence numbers.
+    pub fn take(options: &mut Options) -> Result<Plan> {
+        let plan = Plan {
+            rate_pps: options
+                .number("rate", 1, 100_000_000)?
+                .ok_or_else(|| Error::Usage("--rate is missing: packets a second".into()))?,
+            arrival: options
+                .choice(
+                    "arrival",
+                    &[
+                        ("constant", Arrival::Constant),
+                        ("poisson", Arrival::Poisson),
+                    ],
+                )?
+                .unwrap_or(Arrival::Constant),
+            seed: options.number("seed", 0, u64::MAX)?.unwrap_or(1),
+            burst: options.number("burst", 1, MAX_BURST)?.unwrap_or(1),
+            flow: options.number("flow", 0, u64::from(u16::MAX))?.unwrap_or(0) as u16,
+            flows: options.number("flows", 1, MAX_FLOWS)?.unwrap_or(1) as u16,
+            warm_up_ns: options
+                .millis_as_ns("warmup-ms", 0, 3_600_000)?
+                .unwrap_or(0),
+            count: options.number("count", 1, u64::from(u32::MAX))?,
+            duration_ns: options.millis_as_ns("duration-ms", 1, 24 * 3_600_000)?,
+        };
+        if plan.count.is_none() && plan.duration_ns.is_none() {
+            return Err(Error::Usage("give --count, --duration-ms, or both".into()));
+        }
+        if plan.flow.checked_add(plan.flows - 1).is_none() {
+            let last = u32::from(plan.flow) + u32::from(plan.flows) - 1;
+            return Err(Error::Usage(format!(
+                "--flow {} --flows {}: the last flow would be {last}, and they have 16 bits",
+                plan.flow, plan.flows
+            )));
+        }
+        let most_packets = plan.most_packets();
+        if most_packets > u64::from(u32::MAX) {
+            return Err(Error::Usage(format!(
+                "{most_packets} packets: the sequence has 32 bits"
+            )));
+        }
+        Ok(plan)
+    }
+
     /// More packets than the schedule will have, but not many more: what memory to ask for.
     pub fn most_packets(&self) -> u64 {
         let in_time = |ns: u64| {

@@ -183,7 +183,7 @@ impl Catch {
             return;
         }
         let stamp_flag = match (settings.stamp, kernel) {
-            (Stamp::User, _) => 0,
+            (Stamp::User | Stamp::Hardware, _) => 0,
             (Stamp::Kernel, Some(_)) => flags::KERNEL_STAMP,
             (Stamp::Kernel, None) => flags::STAMP_MISSING,
         };
@@ -206,7 +206,7 @@ impl Catch {
         }
         mark_duplicates(&mut self.records);
         let flows = mark_reordered(&mut self.records);
-        let count = |bit| self.records.iter().filter(|record| record.has(bit)).count() as u64;
+        let count = |bit| count_flagged(&self.records, bit);
         let by_kernel = settings.stamp == Stamp::Kernel;
         SinkCounters {
             received: self.received,
@@ -219,6 +219,7 @@ impl Catch {
             flows,
             stamp: settings.stamp,
             stamps_missing: self.stamps_missing,
+            card_clock: None,
             realtime_offset_start_ns: by_kernel.then_some(line.offset_start_ns),
             realtime_offset_end_ns: by_kernel.then_some(line.offset_end_ns),
         }
@@ -248,8 +249,13 @@ fn receive_once(
     }
 }
 
+/// The number of records with a flag.
+pub(super) fn count_flagged(records: &[Record], bit: u16) -> u64 {
+    records.iter().filter(|record| record.has(bit)).count() as u64
+}
+
 /// Marks every packet whose flow and sequence came before, by sorting places and not packets.
-fn mark_duplicates(records: &mut [Record]) {
+pub(super) fn mark_duplicates(records: &mut [Record]) {
     let mut order: Vec<u32> = (0..records.len() as u32).collect();
     let key = |at: u32| (records[at as usize].flow, records[at as usize].sequence);
     order.sort_unstable_by_key(|&at| (key(at), at));
@@ -265,7 +271,7 @@ fn mark_duplicates(records: &mut [Record]) {
 
 /// Marks every packet, duplicates apart, that came after a later one of its flow: type-P-reordered
 /// in RFC 4737, section 3.3. Gives the number of flows.
-fn mark_reordered(records: &mut [Record]) -> u32 {
+pub(super) fn mark_reordered(records: &mut [Record]) -> u32 {
     let mut highest: HashMap<u16, u32> = HashMap::new();
     for record in records
         .iter_mut()

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use latlab_wire::probe::HEADER_BYTES;
 use latlab_wire::samples::{
-    Arrival, Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via, flags,
+    Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via, flags,
 };
 
 use super::schedule::Plan;
@@ -26,15 +26,10 @@ use crate::setup::{Common, touched_records};
 use crate::sys::Who;
 use crate::time::{self, Pause};
 
-/// Flows of one source at most: each has a socket of its own.
-const MAX_FLOWS: u64 = 512;
-/// Packets of one burst at most.
-const MAX_BURST: u64 = 1 << 20;
-
 /// Default time of spinning before each slot. See [`Pause`].
-const DEFAULT_SPIN_US: u64 = 60;
+pub(super) const DEFAULT_SPIN_US: u64 = 60;
 /// From "ready" to the first packet: more than reading the kernel's counters takes.
-const LEAD_NS: u64 = 2_000_000;
+pub(super) const LEAD_NS: u64 = 2_000_000;
 /// So that a burst after a stall fits.
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 const ETHERNET_AND_FCS_BYTES: u64 = 14 + 4;
@@ -57,39 +52,7 @@ struct Settings {
 impl Settings {
     fn take(options: &mut Options) -> Result<Settings> {
         let to = options.address("to")?;
-        let plan = Plan {
-            rate_pps: options
-                .number("rate", 1, 100_000_000)?
-                .ok_or_else(|| Error::Usage("--rate is missing: packets a second".into()))?,
-            arrival: options
-                .choice(
-                    "arrival",
-                    &[
-                        ("constant", Arrival::Constant),
-                        ("poisson", Arrival::Poisson),
-                    ],
-                )?
-                .unwrap_or(Arrival::Constant),
-            seed: options.number("seed", 0, u64::MAX)?.unwrap_or(1),
-            burst: options.number("burst", 1, MAX_BURST)?.unwrap_or(1),
-            flow: options.number("flow", 0, u64::from(u16::MAX))?.unwrap_or(0) as u16,
-            flows: options.number("flows", 1, MAX_FLOWS)?.unwrap_or(1) as u16,
-            warm_up_ns: options
-                .millis_as_ns("warmup-ms", 0, 3_600_000)?
-                .unwrap_or(0),
-            count: options.number("count", 1, u64::from(u32::MAX))?,
-            duration_ns: options.millis_as_ns("duration-ms", 1, 24 * 3_600_000)?,
-        };
-        if plan.count.is_none() && plan.duration_ns.is_none() {
-            return Err(Error::Usage("give --count, --duration-ms, or both".into()));
-        }
-        if plan.flow.checked_add(plan.flows - 1).is_none() {
-            let last = u32::from(plan.flow) + u32::from(plan.flows) - 1;
-            return Err(Error::Usage(format!(
-                "--flow {} --flows {}: the last flow would be {last}, and they have 16 bits",
-                plan.flow, plan.flows
-            )));
-        }
+        let plan = Plan::take(options)?;
         let spin_us = options
             .number("spin-us", 0, 1_000_000)?
             .unwrap_or(DEFAULT_SPIN_US);
@@ -172,11 +135,6 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     options.finish("source")?;
     let most_packets = settings.plan.most_packets();
     common.check_memory(most_packets, BYTES_PER_PACKET)?;
-    if most_packets > u64::from(u32::MAX) {
-        return Err(Error::Usage(format!(
-            "{most_packets} packets: the sequence has 32 bits"
-        )));
-    }
     common.apply()?;
     let (mut way, local) = settings.way()?;
     let mut records = touched_records(most_packets)?;
@@ -256,6 +214,8 @@ fn counters(settings: &Settings, records: &[Record], network_errors: u64) -> Sou
         flows: settings.plan.flows,
         burst: settings.plan.burst as u32,
         via: settings.via,
+        card_clock: None,
+        stamps_missing: 0,
     }
 }
 

@@ -151,6 +151,8 @@ pub enum Stamp {
     User,
     /// By the kernel, when the packet entered its network stack.
     Kernel,
+    /// By the card, when the packet came from the wire.
+    Hardware,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -170,8 +172,10 @@ pub struct SinkCounters {
     pub reordered: u64,
     pub flows: u32,
     pub stamp: Stamp,
-    /// Packets without a kernel stamp although one was asked for.
+    /// Packets without a stamp of the kernel or the card although one was asked for.
     pub stamps_missing: u64,
+    /// Number of the card's clock (`/dev/ptpN`), for its stamps.
+    pub card_clock: Option<u32>,
     /// `CLOCK_REALTIME − CLOCK_MONOTONIC` at the begin of the window, for kernel stamps.
     pub realtime_offset_start_ns: Option<i64>,
     /// The same at its end; between the two it is interpolated.
@@ -223,6 +227,10 @@ pub struct SourceCounters {
     /// Packets that shared each time of the schedule.
     pub burst: u32,
     pub via: Via,
+    /// Number of the card's clock (`/dev/ptpN`), if it stamps what is sent.
+    pub card_clock: Option<u32>,
+    /// Sent packets for which the card gave no stamp.
+    pub stamps_missing: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

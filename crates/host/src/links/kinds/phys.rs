@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use latlab_model::kinds::Mac;
+use latlab_model::kinds::{Mac, Timestamps};
 use latlab_model::plan::{Medium, Plan};
 use latlab_netlink::{Handle, Link, LinkChange, LinkKind, MacAddress, NewLink, delete};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use crate::links::macvtap;
 use crate::links::namespaces::{alias, inside_name};
 use crate::links::netns_handle::{NetnsHandle, port};
 use crate::links::vm_end::VmEnd;
+use crate::sys::ethtool::{self, Timestamping};
 use crate::sys::netns::NetNs;
 
 /// How long the kernel may take to return an interface from a namespace that ended.
@@ -43,16 +44,39 @@ pub struct Lent {
     pub alias: Option<String>,
     /// Its device on its bus, such as `0000:03:00.0`; absent for virtual ones.
     pub device: Option<String>,
+    /// Which packets its card stamped, if the lab has it stamp others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timestamping: Option<Timestamping>,
 }
 
-pub(super) fn make(link: &LinkBuilder<'_>, interfaces: &[String]) -> Result<Vec<VmEnd>, Error> {
+pub(super) fn make(
+    link: &LinkBuilder<'_>,
+    interfaces: &[String],
+    timestamps: Timestamps,
+) -> Result<Vec<VmEnd>, Error> {
     let mut root = Handle::open_in(link.network.root.as_fd()).map_err(link.refused())?;
     let mut taps = Vec::new();
     for (end, name) in link.ends().zip(interfaces) {
         let index = root.link_index(name).map_err(link.refused())?;
+        if timestamps.is_hardware() {
+            link.network
+                .root
+                .run(|| ethtool::stamp_packets(name))?
+                .map_err(unstamped(format!("link `{}`", link.plan().name), name))?;
+        }
         taps.extend(give(link, &mut root, index, &link.end(end))?);
     }
     Ok(taps)
+}
+
+/// The error of a card that cannot be set up for timestamps.
+fn unstamped(place: String, interface: &str) -> impl FnOnce(std::io::Error) -> Error {
+    let interface = interface.to_owned();
+    move |source| Error::Unstamped {
+        place,
+        interface,
+        source,
+    }
 }
 
 /// Moves the interface with this index to the node of an end.
@@ -104,7 +128,11 @@ fn below_vm(
 pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
     let mut lent = Vec::new();
     for link in &plan.links {
-        let Medium::Phys { interfaces } = &link.medium else {
+        let Medium::Phys {
+            interfaces,
+            timestamps,
+        } = &link.medium
+        else {
             continue;
         };
         let refused = |source| Error::Netlink {
@@ -118,6 +146,13 @@ pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
                 link: link.name.clone(),
                 interface: name.clone(),
             })?;
+            let timestamping = match timestamps.is_hardware() {
+                true => {
+                    let found = ethtool::timestamping(name);
+                    Some(found.map_err(unstamped(format!("link `{}`", link.name), name))?)
+                }
+                false => None,
+            };
             let node = &plan.nodes[end.node];
             let (namespace, inside) = match node.kind().is_guest() {
                 true => (inside_name(link), port(number)),
@@ -136,6 +171,7 @@ pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
                 up: found.up,
                 alias: found.alias,
                 device: found.device,
+                timestamping,
             });
         }
     }
@@ -150,6 +186,10 @@ impl Lent {
         let deadline = Instant::now() + RETURN_TIMEOUT;
         loop {
             if self.moved_back(&namespaces.join(&self.namespace), &label)? || self.mended(&label)? {
+                if let Some(former) = self.timestamping {
+                    let set = ethtool::set_timestamping(&self.name, former);
+                    set.map_err(unstamped(format!("node `{}`", self.node), &self.name))?;
+                }
                 return Ok(true);
             }
             // The kernel deletes virtual ones with their namespace, and returns the others from a thread of its own.

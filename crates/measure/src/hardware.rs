@@ -1,0 +1,346 @@
+//! Packets one way by the timestamps of the cards at both ends: without the kernels and programs, which `packets` includes.
+//!
+//! Each card has a clock of its own (PHC), on no time that the other knows. The two are compared by packets in both
+//! directions, before and after the measurement:
+//!
+//! ```text
+//! forward  = delay there + (receiver's clock − sender's)         of the fastest packet
+//! backward = delay back  − (receiver's clock − sender's)         of the fastest packet
+//! ```
+//!
+//! No delay is negative, so the difference lies between −backward and +forward: half of their sum bounds the error of
+//! their middle, whatever the two delays are. That needs neither a daemon of PTP nor the machines' own clocks, and holds
+//! between hosts as well. In between, the drift is taken as steady. A clock that both cards share needs no comparison.
+
+use std::collections::HashMap;
+
+use latlab_model::results::{ClockMap, Counters};
+use latlab_samples::Sample;
+use latlab_wire::samples::{self, Record, SampleKind, flags};
+
+use crate::checks;
+use crate::clock::{self, Offset};
+use crate::context::Context;
+use crate::endpoint::{Endpoint, Output, strings};
+use crate::error::Error;
+use crate::measured::Measured;
+use crate::nodes::Nodes;
+use crate::pin::{self, Pins};
+use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+
+/// Packets of each direction of a comparison: apart enough for cards that stamp one at a time.
+const COMPARISON: Load<'static> = Load {
+    to: "",
+    via: latlab_model::spec::Via::Packet,
+    rate: 500,
+    duration_ms: 200,
+    warmup_ms: 0,
+};
+
+/// An end of the link, whose card stamps.
+#[derive(Debug, Clone)]
+struct End {
+    node: String,
+    interface: String,
+    mac: String,
+    cpu: Option<u32>,
+}
+
+/// Packets in one direction.
+struct Transfer {
+    sent: Output,
+    received: Output,
+}
+
+/// Measures once. Fails when an endpoint fails, the clocks cannot be compared, or cards stamp nothing.
+pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
+    let [sender, receiver] = ends(context)?;
+    let load = Load::of(context, "");
+    let before = compare(context, &sender, &receiver)?;
+    let transfer = Transfer::run(context, &sender, &receiver, &load)?;
+    let after = match before {
+        Some(_) => compare(context, &sender, &receiver)?,
+        None => None,
+    };
+    transfer.check(&sender, &receiver)?;
+    let start = first_stamp(&transfer.sent).unwrap_or_default();
+    let map = before.zip(after).map(|(b, a)| clock::map(b, a, start));
+    let mut measured = join(&transfer, start, map.as_ref());
+    measured.clock = map;
+    measured.add_endpoint("sender", &sender.node, &transfer.sent);
+    measured.add_endpoint("receiver", &receiver.node, &transfer.received);
+    Ok(measured)
+}
+
+impl End {
+    fn failed(&self, reason: &str) -> Error {
+        Error::Card {
+            node: self.node.clone(),
+            interface: self.interface.clone(),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// Both ends, in the direction of the measurement.
+fn ends<N: Nodes>(context: &Context<'_, N>) -> Result<[End; 2], Error> {
+    let plan = context.lab.plan();
+    let pins = Pins::of(context);
+    let both = [
+        (context.sender(), pins.sender),
+        (context.receiver(), pins.receiver),
+    ];
+    let found = both.map(|(name, cpu)| {
+        let mut ends = plan.links[context.reach.link].endpoints.iter();
+        let end = ends.find(|end| plan.nodes[end.node].name == name)?;
+        let interface = &plan.nodes[end.node].interfaces[end.interface];
+        Some(End {
+            node: name.to_owned(),
+            interface: interface.name.clone(),
+            mac: interface.mac.to_string(),
+            cpu,
+        })
+    });
+    match found {
+        [Some(sender), Some(receiver)] => Ok([sender, receiver]),
+        _ => Err(Error::Unreachable {
+            from: context.sender().to_owned(),
+            to: context.receiver().to_owned(),
+        }),
+    }
+}
+
+/// Compares the clocks of both cards; `None` when they are one.
+fn compare<N: Nodes>(
+    context: &Context<'_, N>,
+    sender: &End,
+    receiver: &End,
+) -> Result<Option<Offset>, Error> {
+    let forward = Transfer::run(context, sender, receiver, &COMPARISON)?;
+    let machine = |end: &End| context.lab.machine(&end.node).0;
+    if machine(sender) == machine(receiver) && forward.has_one_clock() {
+        return Ok(None);
+    }
+    let backward = Transfer::run(context, receiver, sender, &COMPARISON)?;
+    forward.check(sender, receiver)?;
+    backward.check(receiver, sender)?;
+    let (there, at_ns) = forward.fastest().unwrap_or_default();
+    let (back, _) = backward.fastest().unwrap_or_default();
+    let error_ns = u64::try_from((there + back) / 2).map_err(|_| {
+        receiver.failed("its clock was set while it was compared; let no other program set it")
+    })?;
+    Ok(Some(Offset {
+        offset_ns: (back - there) / 2,
+        error_ns,
+        at_ns,
+    }))
+}
+
+impl Transfer {
+    fn run<N: Nodes>(
+        context: &Context<'_, N>,
+        from: &End,
+        to: &End,
+        load: &Load<'_>,
+    ) -> Result<Transfer, Error> {
+        let packets = load.max_packets(context);
+        let mut args = strings(&["ptp-sink", "--interface", &to.interface]);
+        args.extend(strings(&["--max-packets", &packets.to_string()]));
+        args.extend(pin::argument(to.cpu));
+        // Each has two records.
+        let mut sink = Endpoint::start_with_limit(context.lab, &to.node, &args, 2 * packets)?;
+        sink.ready()?;
+        let mut args = strings(&["ptp-source", "--interface", &from.interface]);
+        args.extend(strings(&["--to", &to.mac]));
+        args.extend(load.arguments(context));
+        args.extend(pin::argument(from.cpu));
+        let source = probes::sender(context.lab, &from.node, &args, 2 * packets, load.total_ms())?;
+        let sent = source.finish()?;
+        std::thread::sleep(STRAGGLERS);
+        let received = sink.stop(HANDOVER_TIMEOUT)?;
+        Ok(Transfer { sent, received })
+    }
+
+    /// Fails without a packet that both cards stamped.
+    fn check(&self, from: &End, to: &End) -> Result<(), Error> {
+        let is_empty = |output: &Output, kind| output.of(kind).next().is_none();
+        if is_empty(&self.sent, SampleKind::Card) {
+            return Err(from.failed("its card stamped none of the packets that it sent"));
+        }
+        if is_empty(&self.received, SampleKind::Sink) {
+            return Err(to.failed("none of the packets arrived"));
+        }
+        if is_empty(&self.received, SampleKind::Card) {
+            return Err(to.failed("its card stamped none of the packets that it received"));
+        }
+        match self.fastest() {
+            Some(_) => Ok(()),
+            None => Err(to.failed("no packet was stamped by both cards; lower the rate")),
+        }
+    }
+
+    fn has_one_clock(&self) -> bool {
+        let clock = |output: &Output| match output.report.as_ref().map(|report| &report.counters) {
+            Some(samples::Counters::Source(source)) => source.card_clock,
+            Some(samples::Counters::Sink(sink)) => sink.card_clock,
+            _ => None,
+        };
+        clock(&self.sent).is_some() && clock(&self.sent) == clock(&self.received)
+    }
+
+    /// The least time from card to card, each by its own clock, and when that packet was sent.
+    fn fastest(&self) -> Option<(i64, i64)> {
+        let sent = stamps(&self.sent);
+        let received = self.received.of(SampleKind::Card);
+        let times = received.filter_map(|record| {
+            let sent_ns = *sent.get(&record.sequence)?;
+            Some((record.end_ns as i64 - sent_ns, sent_ns))
+        });
+        times.min()
+    }
+}
+
+/// The stamps of a card by sequence number. The first of a packet that came twice counts.
+fn stamps(output: &Output) -> HashMap<u32, i64> {
+    let mut all = HashMap::new();
+    for record in output.of(SampleKind::Card) {
+        all.entry(record.sequence).or_insert(record.end_ns as i64);
+    }
+    all
+}
+
+fn first_stamp(sent: &Output) -> Option<i64> {
+    let all = sent.of(SampleKind::Card).map(|record| record.end_ns as i64);
+    all.min()
+}
+
+/// Matches received packets with sent ones by sequence number. Latencies are from card to card. Packets that arrived without
+/// the stamps of both cards have no sample, and are counted.
+fn join(transfer: &Transfer, start: i64, map: Option<&ClockMap>) -> Measured {
+    let on_sender = |ns: i64| match map {
+        Some(map) => clock::to_sender(map, ns, start),
+        None => ns - start,
+    };
+    let (left, came) = (stamps(&transfer.sent), stamps(&transfer.received));
+    let mut counters = Counters::default();
+    let mut arrivals: HashMap<u32, u64> = HashMap::new();
+    for record in transfer.received.of(SampleKind::Sink) {
+        if record.has(flags::DUPLICATE) {
+            counters.duplicated += 1;
+            continue;
+        }
+        counters.reordered += u64::from(record.has(flags::REORDERED));
+        arrivals.insert(record.sequence, arrivals.len() as u64);
+    }
+    let started = transfer.sent.report.as_ref().map_or(0, |r| r.started_ns) as i64;
+    let measured = |r: &&Record| !r.has(flags::WARM_UP) && !r.has(flags::NOT_SENT);
+    let mut samples: Vec<Sample> = Vec::new();
+    let mut unstamped = 0;
+    for record in transfer.sent.of(SampleKind::Source).filter(measured) {
+        counters.sent += 1;
+        let arrival = arrivals.get(&record.sequence).copied();
+        let sent_ns = record.end_ns as i64 - started;
+        let stamps = left.get(&record.sequence).zip(came.get(&record.sequence));
+        let latency_ns = stamps.map(|(left, came)| on_sender(*came) - (left - start));
+        counters.received += u64::from(arrival.is_some());
+        if arrival.is_some() && latency_ns.is_none() {
+            unstamped += 1;
+            continue;
+        }
+        samples.push(Sample {
+            seq: samples.len() as u64,
+            intended_ns: record.start_ns as i64 - started,
+            sent_ns,
+            received_ns: latency_ns.map(|latency| sent_ns + latency),
+            latency_ns,
+            arrival: arrival.and_then(|arrival| arrival.try_into().ok()),
+            ..Sample::default()
+        });
+    }
+    counters.lost = counters.sent - counters.received;
+    Measured {
+        checks: vec![checks::of_stamps(unstamped, counters.received)],
+        samples,
+        counters,
+        ..Measured::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use SampleKind::{Card, Sink, Source};
+
+    use super::*;
+
+    fn output(records: &[(SampleKind, u32, u16, u64, u64)]) -> Output {
+        let record = |&(kind, sequence, flags, start_ns, end_ns): &(_, _, _, _, _)| {
+            let record = Record {
+                sequence,
+                flow: 0,
+                flags,
+                start_ns,
+                end_ns,
+            };
+            (kind, record)
+        };
+        Output {
+            records: records.iter().map(record).collect(),
+            report: None,
+        }
+    }
+
+    #[test]
+    fn times_are_of_the_cards_and_every_packet_is_counted() {
+        let transfer = Transfer {
+            sent: output(&[
+                (Source, 0, flags::WARM_UP, 10, 11),
+                (Source, 1, 0, 20, 22),
+                (Source, 2, 0, 30, 31),
+                (Source, 3, 0, 40, 41),
+                (Source, 4, 0, 50, 51),
+                (Source, 5, flags::NOT_SENT, 60, 61),
+                (Card, 0, 0, 0, 5_000),
+                (Card, 1, 0, 0, 5_010),
+                (Card, 2, 0, 0, 5_020),
+                (Card, 4, 0, 0, 5_040),
+            ]),
+            received: output(&[
+                (Sink, 0, 0, 10, 90),
+                (Sink, 1, 0, 20, 91),
+                (Sink, 3, 0, 40, 92),
+                (Sink, 2, flags::REORDERED, 30, 93),
+                (Sink, 2, flags::DUPLICATE, 30, 94),
+                (Card, 0, 0, 0, 905_007),
+                (Card, 1, 0, 0, 905_018),
+                (Card, 2, 0, 0, 905_029),
+                (Card, 2, 0, 0, 905_999),
+                (Card, 3, 0, 0, 905_040),
+            ]),
+        };
+        assert_eq!(transfer.fastest(), Some((900_007, 5_000)));
+        let map = ClockMap {
+            offset_before_ns: -900_000,
+            offset_after_ns: -900_000,
+            before_at_ns: 0,
+            after_at_ns: 100,
+            error_ns: 7,
+        };
+        let m = join(&transfer, 5_000, Some(&map));
+        let c = m.counters;
+        assert_eq!((c.sent, c.received, c.lost), (4, 3, 1));
+        assert_eq!((c.duplicated, c.reordered), (1, 1));
+        let samples = m.samples.iter();
+        let times: Vec<_> = samples
+            .map(|s| (s.sent_ns, s.latency_ns, s.arrival))
+            .collect();
+        assert_eq!(
+            times,
+            [
+                (22, Some(8), Some(1)),
+                (31, Some(9), Some(3)),
+                (51, None, None)
+            ]
+        );
+        assert_eq!(m.checks[0].value, 1.0 / 3.0);
+    }
+}
