@@ -254,7 +254,6 @@ fn join(transfer: &Transfer, start: i64, map: Option<&ClockMap>) -> Measured {
             received_ns: latency_ns.map(|latency| sent_ns + latency),
             latency_ns,
             arrival: arrival.and_then(|arrival| arrival.try_into().ok()),
-            ..Sample::default()
         });
     }
     counters.lost = counters.sent - counters.received;
