@@ -163,6 +163,13 @@ fn the_keys_are_those_of_the_readers() {
             )),
         ),
         (
+            "image",
+            schemas.lab_def("image"),
+            lab(format!(
+                "topology: {{nodes: {{a: {{image: {{debian: x, {unknown}}}}}}}}}"
+            )),
+        ),
+        (
             "storage",
             schemas.lab_def("storage"),
             lab(format!(

@@ -7,7 +7,7 @@ use super::node::{self, EMPTY_IMAGE, HOST_IMAGE};
 use crate::diagnostic::{Diagnostics, Spanned};
 use crate::facts::Facts;
 use crate::kinds::GuestRoot;
-use crate::spec::{Lab, Node};
+use crate::spec::{Lab, Node, NodeImage};
 use crate::units::Bytes;
 
 /// Notes everything that `lab` needs and the machine lacks.
@@ -64,7 +64,7 @@ fn check_node(node: &Node, errors: &mut Diagnostics) {
             errors.add(tuning.at, message, hint);
         }
     }
-    let image = fields.image.as_ref().filter(|i| i.value != HOST_IMAGE);
+    let image = fields.image.as_ref().filter(|i| !i.is(HOST_IMAGE));
     if let Some(image) = image.filter(|_| !node.kind.properties().has_image) {
         let message = format!(
             "node `{name}` is {}; it always sees the host's own files",
@@ -94,7 +94,7 @@ fn check_tuned_disk(lab: &Lab, node: &Node, errors: &mut Diagnostics) {
 /// Scripts and commands of a node whose image has no shell.
 fn check_empty(node: &Node, errors: &mut Diagnostics) {
     let (name, fields) = (&node.name.value, &node.fields);
-    let is_empty = |image: &Spanned<String>| image.value == EMPTY_IMAGE;
+    let is_empty = |image: &Spanned<NodeImage>| image.is(EMPTY_IMAGE);
     if !fields.image.as_ref().is_some_and(is_empty) {
         return;
     }

@@ -23,7 +23,7 @@ pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use storage::StoragePlan;
 pub(super) use storage::check_space;
-pub use vm::{GuestMemory, GuestTopology, VM_MEMORY, VmPlan};
+pub use vm::{GuestMemory, GuestTopology, IMAGE_KERNEL, USUAL_KERNEL, VM_MEMORY, VmPlan};
 
 use super::lacks::Lacks;
 use crate::diagnostic::Diagnostics;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::dpdk::{self, Dpdk};
+use super::image::{self, NodeImage};
 use super::name::check_name;
 use super::reader::{FromYaml, Object, read_words, words};
 use super::storage::{self, Storage};
@@ -68,8 +69,8 @@ pub struct NodeFields {
     pub count: Option<Spanned<u32>>,
     /// `host:` the machine that it is on, by its name in `hosts:`.
     pub host: Option<Spanned<String>>,
-    /// `image:` `host`, `empty`, a directory, an OCI archive, or a description of packages.
-    pub image: Option<Spanned<String>>,
+    /// `image:` its files.
+    pub image: Option<Spanned<NodeImage>>,
     /// `cpus:` CPUs' worth of time; virtual CPUs for a VM.
     pub cpus: Option<Spanned<f64>>,
     /// `cpuset:` the CPUs that it may run on.
@@ -100,7 +101,7 @@ pub struct NodeFields {
     pub runtime: Option<Spanned<Runtime>>,
     /// `security:` for containers: what it may do beyond the default.
     pub security: Option<Spanned<Security>>,
-    /// `kernel:` for VMs: `standard`, `rt`, `cloud` or a path.
+    /// `kernel:` for VMs: `standard`, `rt`, `cloud`, `image` or a path.
     pub kernel: Option<Spanned<String>>,
     /// `boot:` parameters on a VM's kernel command line.
     pub boot: Vec<Spanned<String>>,
@@ -159,7 +160,7 @@ impl NodeFields {
             kind: o.get("kind", errors),
             count: o.get("count", errors),
             host: o.get("host", errors),
-            image: o.get("image", errors),
+            image: image::read(&mut o, errors),
             cpus: o.get("cpus", errors),
             cpuset: o.get("cpuset", errors),
             isolate: o.get("isolate", errors),

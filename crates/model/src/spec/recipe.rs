@@ -1,15 +1,16 @@
-//! `IMAGE.yaml`: an image that is made from packages of Debian or Ubuntu.
+//! An image that is made from packages of Debian or Ubuntu: `IMAGE.yaml`, or `image:` of a node.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::reader::Object;
 use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 
 /// The document. Its serialized form says what an image is made of, except for the bytes of files that it names.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Recipe {
     pub distribution: Distribution,
     /// Name of the release: `bookworm`, `noble`.
@@ -19,13 +20,19 @@ pub struct Recipe {
     pub components: Vec<String>,
     /// Packages beside those that every system has.
     pub packages: Vec<String>,
+    /// The kernel of VMs and machines that start with it: a [flavour](KERNELS), or a package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// Files by their paths in the image.
     pub files: BTreeMap<String, FileSource>,
     /// Lines for the image's shell, behind all else.
     pub run: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// Kernels that a distribution's packages stand for.
+pub const KERNELS: [&str; 3] = ["standard", "cloud", "rt"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
     Debian,
@@ -33,7 +40,7 @@ pub enum Distribution {
 }
 
 /// The content of a file of an image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileSource {
     Text(String),
@@ -73,58 +80,73 @@ impl Recipe {
     pub fn parse(text: &str) -> Result<Recipe, Diagnostics> {
         let yaml = Yaml::parse(text)?;
         let mut errors = Diagnostics::default();
-        let recipe = read(&yaml, &mut errors);
+        let recipe = Recipe::read(&yaml, "the image", &mut errors);
         errors.into_result(())?;
         recipe.ok_or_else(Diagnostics::default)
     }
-}
 
-fn read(yaml: &Yaml, errors: &mut Diagnostics) -> Option<Recipe> {
-    let mut o = Object::new(yaml, "the image", errors);
-    let debian = o.get::<String>("debian", errors);
-    let ubuntu = o.get::<String>("ubuntu", errors);
-    let is_mapping = o.is_mapping();
-    let mirror = o.get::<String>("mirror", errors);
-    let components = o.list::<String>("components", errors);
-    let packages = o.list::<String>("packages", errors);
-    let run = o.list::<String>("run", errors);
-    let files = o.take("files").map(|yaml| read_files(yaml, errors));
-    o.finish(errors);
-    let (distribution, suite) = match (debian, ubuntu) {
-        (Some(suite), None) => (Distribution::Debian, suite),
-        (None, Some(suite)) => (Distribution::Ubuntu, suite),
-        _ => {
-            if is_mapping {
-                let hint = "name one release, such as `debian: bookworm` or `ubuntu: noble`";
-                errors.add(
-                    yaml.at,
-                    "the image needs one of `debian` and `ubuntu`",
-                    hint,
-                );
+    /// Reads it from a tree; `what` names it in messages.
+    pub(super) fn read(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Recipe> {
+        let mut o = Object::new(yaml, what, errors);
+        let debian = o.get::<String>("debian", errors);
+        let ubuntu = o.get::<String>("ubuntu", errors);
+        let is_mapping = o.is_mapping();
+        let mirror = o.get::<String>("mirror", errors);
+        let components = o.list::<String>("components", errors);
+        let packages = o.list::<String>("packages", errors);
+        let kernel = o.get::<String>("kernel", errors);
+        let run = o.list::<String>("run", errors);
+        let files = o.take("files").map(|yaml| read_files(yaml, what, errors));
+        o.finish(errors);
+        let (distribution, suite) = match (debian, ubuntu) {
+            (Some(suite), None) => (Distribution::Debian, suite),
+            (None, Some(suite)) => (Distribution::Ubuntu, suite),
+            _ => {
+                if is_mapping {
+                    let hint = "name one release, such as `debian: bookworm` or `ubuntu: noble`";
+                    let message = format!("{what} needs one of `debian` and `ubuntu`");
+                    errors.add(yaml.at, message, hint);
+                }
+                return None;
             }
-            return None;
+        };
+        check_words(&suite, &components, &packages, mirror.as_ref(), errors);
+        if let Some(kernel) = &kernel {
+            let hint = "`standard`, `cloud`, `rt`, or a package as `linux-image-6.1.0-37-amd64`";
+            check(kernel, is_kernel, "is no kernel of an image", hint, errors);
         }
-    };
-    check_words(&suite, &components, &packages, mirror.as_ref(), errors);
-    let values = |list: Vec<Spanned<String>>| list.into_iter().map(|item| item.value).collect();
-    let default = || {
-        distribution
-            .components()
-            .iter()
-            .map(|name| (*name).to_owned())
-    };
-    Some(Recipe {
-        distribution,
-        suite: suite.value,
-        mirror: mirror.map(|mirror| mirror.value),
-        components: match components.is_empty() {
-            true => default().collect(),
-            false => values(components),
-        },
-        packages: values(packages),
-        files: files.unwrap_or_default(),
-        run: values(run),
-    })
+        let values = |list: Vec<Spanned<String>>| list.into_iter().map(|item| item.value).collect();
+        let default = || {
+            distribution
+                .components()
+                .iter()
+                .map(|name| (*name).to_owned())
+        };
+        Some(Recipe {
+            distribution,
+            suite: suite.value,
+            mirror: mirror.map(|mirror| mirror.value),
+            components: match components.is_empty() {
+                true => default().collect(),
+                false => values(components),
+            },
+            packages: values(packages),
+            kernel: kernel.map(|kernel| kernel.value),
+            files: files.unwrap_or_default(),
+            run: values(run),
+        })
+    }
+
+    /// A few words about it, where a file would be named.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let suite = &self.suite;
+        match self.packages.len() {
+            0 => suite.clone(),
+            1 => format!("{suite} with {}", self.packages[0]),
+            count => format!("{suite} with {count} packages"),
+        }
+    }
 }
 
 /// Words of the document become words of commands.
@@ -204,6 +226,14 @@ fn is_package(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"+-.~:=/".contains(&byte))
 }
 
+/// A flavour, or the package of a kernel in its only version: the archive decides which that is.
+fn is_kernel(text: &str) -> bool {
+    let is_of_kernel = text
+        .strip_prefix("linux-image-")
+        .is_some_and(|rest| !rest.is_empty());
+    KERNELS.contains(&text) || is_of_kernel && is_package(text) && !text.contains(['=', '/', ':'])
+}
+
 fn is_address(text: &str) -> bool {
     let schemes = ["http://", "https://", "file:///"];
     let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme));
@@ -213,8 +243,8 @@ fn is_address(text: &str) -> bool {
             .all(|byte| byte.is_ascii_graphic() && !b"'\"`$\\[]".contains(&byte))
 }
 
-fn read_files(yaml: &Yaml, errors: &mut Diagnostics) -> BTreeMap<String, FileSource> {
-    let all = Object::new(yaml, "`files` of the image", errors);
+fn read_files(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> BTreeMap<String, FileSource> {
+    let all = Object::new(yaml, format!("`files` of {what}"), errors);
     let mut files = BTreeMap::new();
     for (path, yaml) in all.entries() {
         if !is_path(path.value) {
@@ -276,6 +306,8 @@ mod tests {
             FileSource::From("bin/tool".into())
         );
         assert_eq!(recipe.run, ["useradd tester"]);
+        assert_eq!(recipe.kernel, None);
+        assert_eq!(recipe.title(), "bookworm with 3 packages");
         let recipe =
             Recipe::parse("ubuntu: noble\npackages: iperf3\ncomponents: [main]\n").unwrap();
         assert_eq!(
@@ -285,11 +317,36 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_is_a_flavour_or_a_package() {
+        let kernels = [
+            "standard",
+            "cloud",
+            "rt",
+            "linux-image-6.1.0-37-amd64",
+            "linux-image-6.12.95+deb12-amd64",
+            "linux-image-generic-hwe-22.04",
+        ];
+        for kernel in kernels {
+            let text = format!("debian: bookworm\nkernel: {kernel}\n");
+            assert_eq!(
+                Recipe::parse(&text).unwrap().kernel.as_deref(),
+                Some(kernel)
+            );
+        }
+        for kernel in ["newest", "linux-image-", "linux-headers-amd64", "./vmlinuz"] {
+            let text = format!("debian: bookworm\nkernel: {kernel}\n");
+            let said = Recipe::parse(&text).unwrap_err().render("image.yaml");
+            assert!(said.contains("is no kernel of an image"), "{said}");
+        }
+    }
+
+    #[test]
     fn every_mistake_is_told_with_its_place() {
         let text = "debian: -x
 packages: [Iperf3, 'a b', '--help', 'x=', good]
 mirror: ftp://here
 components: ['a b']
+kernel: linux-image-6.1.0-37-amd64=6.1.140-1
 files:
   etc/motd: {text: a}
   /etc/../x: {text: a}
@@ -305,6 +362,7 @@ pakages: [x]
             "`x=` is no package",
             "`ftp://here` is no address",
             "`a b` is no component",
+            "`linux-image-6.1.0-37-amd64=6.1.140-1` is no kernel of an image",
             "`etc/motd` is no path",
             "`/etc/../x` is no path",
             "file `/etc/both` needs one of",

@@ -58,7 +58,7 @@ impl Nodes<'_> {
             .as_ref()
             .filter(|_| node.kind == NodeKind::Container);
         if let Some((image, reference)) =
-            own.and_then(|image| Some((image, images::reference(image)?)))
+            own.and_then(|image| Some((image, images::reference(image.named()?)?)))
         {
             let message = format!(
                 "image `{}` is that of an archive, named `{reference}` in the topology",

@@ -3,13 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::Bind;
-use crate::spec::Node;
+use crate::spec::{Node, Recipe};
 
 /// The files that a node sees.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RootPlan {
-    /// `host`, `empty`, a directory, or an archive; as written.
+    /// `host`, `empty`, a directory, a file as written, or a few words about `recipe`.
     pub image: String,
+    /// The packages of the image, where they stand in the lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<Recipe>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binds: Vec<Bind>,
     /// Paths of the image that are covered.
@@ -22,7 +25,8 @@ impl RootPlan {
         let fields = &node.fields;
         let image = fields.image.as_ref();
         RootPlan {
-            image: image.map_or_else(|| HOST_IMAGE.into(), |image| image.value.clone()),
+            image: image.map_or_else(|| HOST_IMAGE.into(), |image| image.value.to_string()),
+            recipe: image.and_then(|image| image.recipe().cloned()),
             binds: fields.binds.iter().map(|bind| bind.value.clone()).collect(),
             hide: fields.hide.iter().map(|path| path.value.clone()).collect(),
         }

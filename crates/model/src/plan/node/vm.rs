@@ -25,6 +25,7 @@ pub struct VmPlan {
     /// The way to its root.
     #[serde(default, skip_serializing_if = "is_share")]
     pub root_by: GuestRoot,
+    /// A flavour, a path, or [`IMAGE_KERNEL`].
     pub kernel: String,
     /// Kernel parameters: its profile's, then its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,6 +46,20 @@ pub struct VmPlan {
     /// Its CPU and timers, and what was asked of its memory.
     #[serde(default, skip_serializing_if = "VmHardware::is_plain")]
     pub hardware: VmHardware,
+}
+
+/// The kernel that belongs to a VM's image; of an image without one, the usual flavour.
+pub const IMAGE_KERNEL: &str = "image";
+/// The flavour of a VM that names no kernel.
+pub const USUAL_KERNEL: &str = "standard";
+
+/// The kernel of a node that names none.
+fn usual_kernel(node: &Node) -> &'static str {
+    let image = node.fields.image.as_ref();
+    match image.is_some_and(|image| image.may_have_kernel()) {
+        true => IMAGE_KERNEL,
+        false => USUAL_KERNEL,
+    }
 }
 
 fn is_share(root: &GuestRoot) -> bool {
@@ -143,7 +158,7 @@ impl VmPlan {
         VmPlan {
             root: RootPlan::of(node),
             root_by: fields.root.map(|root| root.value).unwrap_or_default(),
-            kernel: kernel.map_or_else(|| "standard".into(), |kernel| kernel.value.clone()),
+            kernel: kernel.map_or_else(|| usual_kernel(node).into(), |own| own.value.clone()),
             boot,
             topology: topology.filter(|_| hardware.topology.is_exposed()),
             memory: memory.with(&hardware),
@@ -167,7 +182,11 @@ impl VmPlan {
     }
 
     pub(super) fn facts(&self) -> Vec<String> {
-        let mut facts = vec![format!("{} kernel, {}", self.kernel, self.acceleration)];
+        let kernel = match self.kernel.as_str() {
+            IMAGE_KERNEL => "its image's",
+            named => named,
+        };
+        let mut facts = vec![format!("{kernel} kernel, {}", self.acceleration)];
         facts.extend(match &self.start {
             GuestStart::Boot => None,
             GuestStart::Clone => Some("started as a clone".to_owned()),
@@ -269,8 +288,8 @@ fn check_disk(node: &Node, at: Mark, errors: &mut Diagnostics) {
         let message = format!("node `{name}` has its root on a disk and {what}");
         errors.add(at, message, hint);
     };
-    let image = fields.image.as_ref().map(|image| image.value.as_str());
-    if matches!(image, None | Some(HOST_IMAGE)) {
+    let image = fields.image.as_ref();
+    if image.is_none_or(|image| image.is(HOST_IMAGE)) {
         refuse(
             "the host's own files as its image, which change while they are read",
             "give it an `image:` of its own: a directory, an OCI archive, a list of packages, or `empty`",
