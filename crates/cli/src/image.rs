@@ -30,11 +30,15 @@ pub fn run(args: &Image) -> Outcome {
     let Made {
         root,
         digest,
+        kernel,
         was_there,
     } = made.map_err(failed)?;
     let how = if was_there { "in the cache" } else { "made" };
     println!("{how}: sha256:{digest}");
     println!("{}", root.display());
+    if let Some(kernel) = kernel {
+        println!("kernel {} ({})", kernel.release, kernel.origin);
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -58,7 +62,7 @@ fn make_live(args: &Image, directory: &Path) -> Outcome {
     let wish = live::Wish {
         parameters: &parameters,
         image: &image,
-        kernel: &args.kernel,
+        kernel: args.kernel.as_deref(),
         console: &args.console,
     };
     let made = live::make(directory, wish, dirs.cache(), &tell).map_err(|error| {

@@ -10,6 +10,7 @@ mod print;
 mod adapt;
 mod args;
 mod bmc;
+mod cache;
 mod campaign;
 mod clone;
 mod compare;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Report(a) => report::run(a),
         Verb::Explain(a) => explain::run(a),
         Verb::Image(a) => image::run(a),
+        Verb::Cache(a) => cache::run(a),
         Verb::Compare(a) => compare::run(a),
         Verb::Serve(a) => serve::run(a),
         Verb::Tune(a) => tune::run(a),

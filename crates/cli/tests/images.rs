@@ -168,6 +168,129 @@ fn is_used(bench: &Bench, dir: &Path) {
     bench.assert_clean();
 }
 
+const WITH_KERNEL: &str = "debian: bookworm
+packages: [kmod]
+kernel: cloud
+files: {/usr/local/bin/told: {from: told}}
+run: [\"echo by an image > /srv/made\"]
+";
+
+#[test]
+fn vms_boot_the_kernel_of_their_image() {
+    const NAME: &str = "vms_boot_the_kernel_of_their_image";
+    if !whole() {
+        println!("skipped: an image is made in a minute; LATLAB_TEST_WHOLE=1 does it");
+        return;
+    }
+    let place = (!is_inside()).then(|| {
+        let place = Place::new("images-kernel");
+        let file = place.file("tools.yaml", WITH_KERNEL);
+        let [one, two] = ["one.tar", "two.tar"].map(|name| place.0.join(name));
+        let first = place.made(&file, &["--output", &one.display().to_string()]);
+        let second = place.made(&file, &["--output", &two.display().to_string()]);
+        assert_eq!(first, second);
+        tool(&[
+            "cmp",
+            &one.display().to_string(),
+            &two.display().to_string(),
+        ]);
+        assert_eq!(
+            place.made(&file, &[]),
+            first.replace("made:", "in the cache:")
+        );
+        place.assert_nothing_left(&place.cache(), &listed(&place.cache()));
+        fs::remove_file(one).unwrap();
+        fs::remove_file(two).unwrap();
+
+        // A live system has it, too.
+        let live = place.0.join("live");
+        let said = place.made(&file, &["--live", &live.display().to_string()]);
+        let kernel = first.lines().find_map(|line| line.strip_prefix("kernel "));
+        let (release, origin) = kernel.unwrap().split_once(' ').unwrap();
+        assert!(release.ends_with("-cloud-amd64"), "{first}");
+        assert!(
+            origin.starts_with(&format!("(linux-image-{release} ")),
+            "{first}"
+        );
+        assert!(
+            said.ends_with(&format!("starts Linux {release}\n")),
+            "{said}"
+        );
+        fs::remove_dir_all(live).unwrap();
+        fs::write(place.0.join("release"), release).unwrap();
+        for name in fs::read_dir("/var/cache/latlab/kernels").unwrap().flatten() {
+            let to = place.cache().join("kernels").join(name.file_name());
+            let _ = symlink(name.path(), to);
+        }
+        place
+    });
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images-kernel");
+    enter(NAME, |bench| boots(bench, &dir));
+    drop(place);
+}
+
+/// The lab has the description itself, and the file that it names beside it.
+fn boots(bench: &Bench, dir: &Path) {
+    let release = fs::read_to_string(dir.join("release")).unwrap();
+    let image = WITH_KERNEL.trim_end().replace('\n', ", ");
+    let text = format!(
+        "name: {}\ntopology:\n  defaults:\n    image: {{{image}}}\n  nodes:\n    c: {{kind: container}}\n    \
+         own: {{kind: vm, root: disk, memory: 512MiB}}\n    \
+         other: {{kind: vm, root: disk, memory: 512MiB, kernel: standard}}\n  \
+         links: [{{type: bridge, endpoints: ['c:eth0', 'own:eth0', 'other:eth0']}}]\n",
+        bench.name("kernels")
+    );
+    let lab = dir.join("lab.yaml").display().to_string();
+    fs::write(&lab, text).unwrap();
+    let cache = dir.join("cache");
+    let latlab = |words: &[&str]| {
+        common::finish(bench.command(words).env("LATLAB_CACHE_DIR", &cache)).good()
+    };
+    latlab(&["deploy", &lab]);
+    let name = bench.name("kernels");
+    let exec = |node: &str, script: &str| {
+        let words = ["sh", "-c", script];
+        bench.exec(&name, node, &words).good().out
+    };
+    for node in ["c", "own", "other"] {
+        assert_eq!(exec(node, "told"), "by an image\n", "{node}");
+    }
+    assert_eq!(exec("own", "uname -r").trim(), release);
+    assert!(!exec("other", "uname -r").contains("cloud"));
+    // Modules of the image belong to the kernel that runs.
+    let loaded = exec("own", "modprobe dummy && grep -c ^dummy /proc/modules");
+    assert_eq!(loaded, "1\n");
+    let said = latlab(&["cache", "--format", "json"]).out;
+    let all: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let of = |kind: &str| {
+        let all = all.as_array().unwrap().iter();
+        all.filter(|e| e["kind"] == kind && e["labs"][0] == name.as_str())
+            .count()
+    };
+    assert_eq!(
+        (of("image"), of("disk"), of("initramfs")),
+        (1, 2, 2),
+        "{said}"
+    );
+    latlab(&["destroy", &name]);
+
+    let study = format!(
+        "name: kernels\nlab: {lab}\nmeasurements: [{{probe: rr, protocol: udp, from: c, to: own, duration: 200ms}}]\n\
+         replicates: 1\n"
+    );
+    let study = bench.file("study", &study);
+    let runs = bench.root().join("runs");
+    latlab(&["run", &study, "--runs", runs.to_str().unwrap()]);
+    let made = fs::read_dir(&runs).unwrap().next().unwrap().unwrap();
+    let run = latlab_samples::RunDir::open(made.path()).unwrap();
+    let trial = run.read_trial(1).unwrap().unwrap();
+    let kernel = trial.starts.iter().find(|start| start.node == "own");
+    let kernel = kernel.and_then(|start| start.kernel.clone()).unwrap();
+    let named = format!("{release} (linux-image-{release} ");
+    assert!(kernel.starts_with(&named), "{kernel}");
+    bench.assert_clean();
+}
+
 #[test]
 fn an_image_that_cannot_be_made_leaves_nothing() {
     let place = Place::new("images-refused");
@@ -200,6 +323,16 @@ fn an_image_that_cannot_be_made_leaves_nothing() {
             &cache,
             "debian: bookworm\npackages: [no-such-package]\n",
             "Unable to locate package",
+        );
+        place.refused(
+            &cache,
+            "debian: bookworm\nkernel: linux-image-9.9.9-amd64\n",
+            "the package lists have none of linux-image-9.9.9-amd64",
+        );
+        place.refused(
+            &cache,
+            "debian: bullseye\nkernel: standard\n",
+            "is too old: guests and live systems need Linux 5.12",
         );
         let small = place.0.join("small");
         fs::create_dir(&small).unwrap();

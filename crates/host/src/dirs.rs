@@ -8,7 +8,7 @@
 //! | `/var/lib/latlab/tuning.json` | what was tuned, for whom, and what was there before | until all of it is reverted |
 //! | `/var/lib/latlab/campaign-part.json` | which labs a part of a campaign deploys | until it is measured |
 //! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
-//! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until removed by hand |
+//! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until `latlab cache clean` |
 //!
 //! Everything below a lab's two directories is latlab's by its place: nothing else is ever removed
 //! recursively or unmounted.

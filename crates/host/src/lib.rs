@@ -1,6 +1,7 @@
 //! The only crate that changes the machine: nodes, links, images, journal and undo.
 
 pub mod borrowed;
+pub mod cache;
 pub mod cgroup;
 pub mod dirs;
 pub mod facts;

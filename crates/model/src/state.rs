@@ -23,6 +23,9 @@ pub struct LabState {
     pub plan: Plan,
     /// Nodes as they were started, in the plan's order.
     pub nodes: Vec<NodeState>,
+    /// Paths in the cache that its nodes use; none of a lab that an earlier latlab deployed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<Vec<String>>,
     pub ready: bool,
 }
 

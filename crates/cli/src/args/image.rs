@@ -19,11 +19,12 @@ A description of an image:
     /etc/motd: {text: hello}
     /usr/local/bin/tool: {from: build/tool}
   run: [useradd tester]         # lines for the image's shell, as root, behind all else
+  kernel: standard              # also cloud, rt, or linux-image-...: VMs and live systems boot it
   mirror: http://...            # instead of the distribution's own archive and its updates
   components: [main]
 
-Nodes of kind container and vm take it as `image: tools.yaml`, and it is made with the first \
-deployment. The same packages and files make the same bytes.
+Nodes of kind container and vm take it as `image: tools.yaml`, or have it in the lab as a mapping; it is made with the \
+first deployment. The same packages and files make the same bytes.
 
 A live system is an iPXE script (boot.ipxe) with a kernel and an image in memory, for a server of TFTP or HTTP. It \
 starts the image's own init, else a shell on the console; `empty` has neither. `latlab host HOST boot` starts machines \
@@ -41,9 +42,9 @@ pub struct Image {
     /// Make a live system in this directory, which is new or has an earlier one.
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub live: Option<PathBuf>,
-    /// Its kernel: standard, rt, cloud, or the path of a vmlinuz.
-    #[arg(long, requires = "live", default_value = "standard")]
-    pub kernel: String,
+    /// Its kernel: standard, rt, cloud, or the path of a vmlinuz [default: the description's, else standard].
+    #[arg(long, requires = "live")]
+    pub kernel: Option<String>,
     /// Its serial console, as kernels name it.
     #[arg(long, requires = "live", default_value = "ttyS0,115200", value_parser = console)]
     pub console: String,

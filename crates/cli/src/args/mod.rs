@@ -1,6 +1,7 @@
 //! The command line. Each verb's help states what it does and what it needs, with an example to copy.
 
 mod adapt;
+mod cache;
 mod campaign;
 mod compare;
 mod exec;
@@ -29,6 +30,7 @@ use crate::doctor::DoctorArgs;
 use crate::format::Format;
 use crate::tune::args::Tune;
 pub use adapt::{Adapt, Change as AdaptChange};
+pub use cache::{Cache, CacheAction, CacheClean};
 pub use campaign::{Campaign, Status as CampaignStatus, Submit as CampaignSubmit};
 pub use compare::Compare;
 pub use exec::{Exec, Shell};
@@ -130,6 +132,8 @@ pub enum Verb {
     Explain(Explain),
     /// Make an image from packages of Debian or Ubuntu, for containers, VMs and machines (needs root).
     Image(Image),
+    /// List what is cached (images, kernels, disks), and remove what no lab uses (needs root).
+    Cache(Cache),
     /// Compare two runs of the same study cell by cell.
     Compare(Compare),
     /// Serve a web page over a directory of runs: search, comparison, trends, notes.

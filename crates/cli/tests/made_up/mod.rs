@@ -152,6 +152,7 @@ fn starts(lab: &Topology, seed: u64) -> Vec<NodeStart> {
             kind: node.kind.clone(),
             began_ns,
             ready_ns: began_ns + took,
+            kernel: None,
         }
     };
     started.map(one).collect()

@@ -12,6 +12,7 @@ use super::catalogue::Tool;
 use super::program::{Borrowed, is_at_least};
 use crate::packages::{self, Archive, Progress, io_error, run, unpack};
 use crate::sys;
+use crate::sys::cached;
 use crate::sys::file::{Lock, write_atomically};
 
 /// Another latlab that fetches the same is waited for this long.
@@ -98,11 +99,14 @@ pub(super) fn chosen(tool: Tool, cache: &Path) -> Option<Borrowed> {
     let home = home(tool, cache);
     let text = fs::read(home.join(CHOSEN)).ok()?;
     let chosen: Chosen = serde_json::from_slice(&text).ok()?;
-    let root = home.join(&chosen.directory).join("root");
+    let directory = home.join(&chosen.directory);
+    let root = directory.join("root");
     let program = root.join(tool.path());
     if !program.is_file() || !is_at_least(upstream(&chosen.version), tool.oldest()) {
         return None;
     }
+    // Only root can mark it as used.
+    let _ = cached::mark_used(&directory);
     let origin = format!(
         "{} {} of Debian's {}",
         tool.name(),

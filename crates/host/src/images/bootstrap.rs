@@ -4,11 +4,14 @@
 //! and no process stays.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use latlab_model::spec::Recipe;
+
+use super::own_kernel::{self, ImageKernel, KernelWork};
+use super::quote::quoted;
 
 use crate::sys::spawn::end_with_us;
 
@@ -25,19 +28,22 @@ pub(super) const FILES: &str = "files.tar";
 pub(super) const SCRIPT: &str = "run.sh";
 const TEMPORARY: &str = "tmp";
 
-/// Makes the archive `tar` of a recipe in `work`. `progress` gets a line for each step. Errors: why, in words.
+/// Makes the archive `tar` of a recipe in `work`; returns the kernel that is in it. `progress` gets a line for each step.
+/// Errors: why, in words.
 pub(super) fn make(
     recipe: &Recipe,
     work: &Path,
     tar: &Path,
     progress: &dyn Fn(&str),
-) -> Result<(), String> {
+) -> Result<Option<ImageKernel>, String> {
     let (keys, package) = recipe.distribution.keyring();
     if !Path::new(keys).exists() {
         return Err(format!(
             "there is no {keys} to check the archive with (package {package})"
         ));
     }
+    let kernel = recipe.kernel.as_deref();
+    let mut kernel = kernel.map(|which| KernelWork::begin(which, work));
     let temporary = work.join(TEMPORARY);
     std::fs::create_dir(&temporary).map_err(|error| error.to_string())?;
     let mut command = Command::new("unshare");
@@ -67,13 +73,16 @@ pub(super) fn make(
     let said = child
         .stderr
         .take()
-        .map_or_else(VecDeque::new, |said| lines(said, progress));
+        .map_or_else(VecDeque::new, |said| lines(said, kernel.as_mut(), progress));
     let status = child.wait().map_err(|error| error.to_string())?;
     match status.code() {
-        Some(0) => Ok(()),
+        Some(0) => Ok(kernel.and_then(KernelWork::end).transpose()?),
         // As of a shell.
         Some(NOT_FOUND) => Err("mmdebstrap is not installed".into()),
-        _ => Err(reason(&said).unwrap_or_else(|| format!("mmdebstrap: {status}"))),
+        _ => match kernel.and_then(KernelWork::end) {
+            Some(Err(reason)) => Err(reason),
+            _ => Err(reason(&said).unwrap_or_else(|| format!("mmdebstrap: {status}"))),
+        },
     }
 }
 
@@ -96,16 +105,16 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
         ["Acquire::Retries \"4\"", "Acquire::http::Timeout \"20\""]
             .map(|option| format!("--aptopt={option}")),
     );
-    if !recipe.packages.is_empty() {
+    if !recipe.packages.is_empty() || recipe.kernel.is_some() {
         all.push(format!("--setup-hook={}", check_of(&recipe.packages)));
+    }
+    if !recipe.packages.is_empty() {
         all.push(format!("--include={}", recipe.packages.join(",")));
     }
-    let quoted = |name: &str| {
-        format!(
-            "'{}'",
-            work.join(name).display().to_string().replace('\'', "'\\''")
-        )
-    };
+    let quoted = |name: &str| quoted(&work.join(name));
+    if recipe.kernel.is_some() {
+        all.extend(own_kernel::hooks(work));
+    }
     if !recipe.files.is_empty() {
         all.push(format!("--customize-hook=tar-in {} /", quoted(FILES)));
     }
@@ -124,16 +133,29 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
 /// Has apt resolve the packages before anything is installed: a wrong name is told within seconds.
 fn check_of(packages: &[String]) -> String {
     const APT: &str = "APT_CONFIG=\"$MMDEBSTRAP_APT_CONFIG\" apt-get -qq";
+    // Without the option, lists that cannot be fetched are a warning.
+    let update = format!("{APT} -o APT::Update::Error-Mode=any update >/dev/null");
+    if packages.is_empty() {
+        return update;
+    }
     let packages: Vec<String> = packages.iter().map(|name| format!("'{name}'")).collect();
     let packages = packages.join(" ");
-    format!("{APT} update >/dev/null && {APT} install --simulate {packages} >/dev/null")
+    format!("{update} && {APT} install --simulate {packages} >/dev/null")
 }
 
-/// The last lines; each step is also told.
-fn lines(said: impl io::Read, progress: &dyn Fn(&str)) -> VecDeque<String> {
+/// The last lines; each step is also told, and the kernel fetched when it is asked for.
+fn lines(
+    said: impl Read,
+    mut kernel: Option<&mut KernelWork<'_>>,
+    progress: &dyn Fn(&str),
+) -> VecDeque<String> {
     let mut kept = VecDeque::new();
     for line in BufReader::new(said).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).trim().to_owned();
+        if let Some(kernel) = kernel.as_mut().filter(|_| line == own_kernel::ASKS) {
+            kernel.fetch(progress);
+            continue;
+        }
         let step = line
             .strip_prefix("I: ")
             .and_then(|step| step.strip_suffix("..."));

@@ -24,7 +24,7 @@ use super::config::ImageConfig;
 use super::error::Error;
 use super::layer;
 use super::manifest::{self, Found, LayerRef};
-use crate::sys::tree;
+use crate::sys::{cached, tree};
 
 /// Begins the name of a directory in which an image is unpacked.
 const UNPACKING: &str = ".unpack-";
@@ -66,7 +66,8 @@ impl Cache {
         let found = manifest::find(&mut archive).map_err(reason)?;
         let name = manifest::hex(&found.digest).map_err(reason)?;
         let ready = self.dir.join(name);
-        if !ready.exists() {
+        // Another latlab may remove it meanwhile, as one that was not used for long.
+        if cached::mark_used(&ready).is_err() {
             let _lock = self.lock()?;
             if !ready.exists() {
                 self.unpack_new(&mut archive, &found, &ready, name, file)?;

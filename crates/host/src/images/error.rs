@@ -21,8 +21,8 @@ pub enum Error {
     /// A description of an image with mistakes: each with its place.
     #[error("{mistakes}", mistakes = mistakes.trim_end())]
     Recipe { path: PathBuf, mistakes: String },
-    #[error("cannot make the image {}: {reason}", path.display())]
-    Making { path: PathBuf, reason: String },
+    #[error("cannot make the image {place}: {reason}")]
+    Making { place: String, reason: String },
     #[error("archive {}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
 }
@@ -35,7 +35,7 @@ impl Error {
             Self::Recipe { .. } => "`latlab image --help` shows what a description of an image has",
             Self::Making { .. } => "the package mmdebstrap makes images; what it began is removed",
             _ => {
-                "an image is `host`, a directory, an OCI archive (.tar), or a list of packages (.yaml)"
+                "an image is `host`, a directory, an OCI archive (.tar), or a list of packages (.yaml, or in the lab)"
             }
         }
     }

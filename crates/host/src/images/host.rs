@@ -108,6 +108,7 @@ pub(super) fn view() -> Result<RootView, Error> {
         hidden: Vec::new(),
         of_host: true,
         config: ImageConfig::default(),
+        kernel: None,
     })
 }
 

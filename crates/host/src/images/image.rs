@@ -3,13 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use latlab_model::spec::Recipe;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::config::ImageConfig;
 use super::error::Error;
 use super::host::{self, Search};
-use super::made::Wish;
+use super::made::{Described, Made, Wish};
 use super::view::RootView;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +20,10 @@ pub enum Image {
     Empty,
     Directory(PathBuf),
     Archive(PathBuf),
-    /// A description of packages ([`latlab_model::spec::Recipe`]).
+    /// The file of a description of packages.
     Recipe(PathBuf),
+    /// A description of packages, whose files are relative to a directory.
+    Inline(Box<Recipe>, PathBuf),
 }
 
 impl Image {
@@ -73,9 +76,26 @@ pub fn open(image: &Image, cache: &Cache, progress: &dyn Fn(&str)) -> Result<Roo
         }
         Image::Recipe(file) => {
             let told = |step: &str| progress(&format!("image {}: {step}", file.display()));
-            let made = cache.make(file, Wish::default(), &told)?;
-            Ok(RootView::plain(made.root, ImageConfig::default()))
+            Ok(view_of(cache.make(file, Wish::default(), &told)?))
         }
+        Image::Inline(recipe, base) => {
+            let title = recipe.title();
+            let told = |step: &str| progress(&format!("image {title}: {step}"));
+            let described = Described {
+                recipe,
+                base,
+                place: &format!("of {title}"),
+            };
+            let made = cache.make_described(described, Wish::default(), &told)?;
+            Ok(view_of(made))
+        }
+    }
+}
+
+fn view_of(made: Made) -> RootView {
+    RootView {
+        kernel: made.kernel,
+        ..RootView::plain(made.root, ImageConfig::default())
     }
 }
 

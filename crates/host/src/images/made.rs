@@ -1,7 +1,7 @@
 //! Images that are made from packages, each once.
 //!
 //! ```text
-//! <cache>/recipes/<key>       the digest of the image that a recipe made; the key is a digest of the recipe
+//! <cache>/recipes/<key>       the digest of the image that a recipe made, and its kernel; the key is a digest of the recipe
 //! <cache>/<digest>/rootfs     the image, under the digest of its archive
 //! <cache>/.make-<key>         under way, or left by a process that died
 //! ```
@@ -21,6 +21,8 @@ use super::cache::{Cache, open_directory, remove_all};
 use super::codec::{Hashing, digest};
 use super::error::Error;
 use super::layer;
+use super::own_kernel::ImageKernel;
+use crate::sys::cached;
 use crate::sys::file::{Lock, write_atomically};
 
 /// Changes with the way that images are made.
@@ -38,8 +40,20 @@ pub struct Made {
     pub root: PathBuf,
     /// SHA-256 of its archive. The same packages and files have the same one.
     pub digest: String,
+    /// The kernel that belongs to it.
+    pub kernel: Option<ImageKernel>,
     /// Whether the cache had the image already.
     pub was_there: bool,
+}
+
+/// A description of an image.
+#[derive(Debug, Clone, Copy)]
+pub struct Described<'a> {
+    pub recipe: &'a Recipe,
+    /// The directory that paths of files are relative to.
+    pub base: &'a Path,
+    /// Where it stands, for messages.
+    pub place: &'a str,
 }
 
 /// Wishes of the person who asks for the image.
@@ -69,8 +83,22 @@ impl Cache {
             path: file.to_owned(),
             mistakes: mistakes.render(&file.display().to_string()),
         })?;
-        let base = file.parent().unwrap_or(Path::new("."));
-        let key = key(&recipe, base)?;
+        let described = Described {
+            recipe: &recipe,
+            base: file.parent().unwrap_or(Path::new(".")),
+            place: &file.display().to_string(),
+        };
+        self.make_described(described, wish, progress)
+    }
+
+    /// The image of a description, made now if it was not before.
+    pub fn make_described(
+        &self,
+        described: Described<'_>,
+        wish: Wish<'_>,
+        progress: &dyn Fn(&str),
+    ) -> Result<Made, Error> {
+        let key = key(described.recipe, described.base)?;
         let is_anew = wish.again || wish.output.is_some();
         if let Some(made) = self.known(&key).filter(|_| !is_anew) {
             return Ok(made);
@@ -83,22 +111,25 @@ impl Cache {
         }
         self.sweep(MAKING)?;
         let work = self.dir().join(format!("{MAKING}{key}"));
-        let made = self.make_in(&work, (&recipe, base, file), wish, progress);
+        let made = self.make_in(&work, described, wish, progress);
         // The reason matters more than a rest that the next attempt removes.
         let _ = remove_all(&work);
         let made = made?;
         let name = recipes.join(&key);
-        write_atomically(&name, made.digest.as_bytes(), 0o600)
+        write_atomically(&name, record(&made).as_bytes(), 0o600)
             .map_err(|error| Error::io("write", &name)(error.source))?;
         Ok(made)
     }
 
     fn known(&self, key: &str) -> Option<Made> {
-        let digest = fs::read_to_string(self.dir().join(RECIPES).join(key)).ok()?;
-        let root = self.root_of(&digest);
-        root.exists().then_some(Made {
-            root,
-            digest,
+        let text = fs::read_to_string(self.dir().join(RECIPES).join(key)).ok()?;
+        let (digest, kernel) = recorded(&text)?;
+        // Another latlab may remove it meanwhile, as one that was not used for long.
+        cached::mark_used(&self.dir().join(digest)).ok()?;
+        Some(Made {
+            root: self.root_of(digest),
+            digest: digest.to_owned(),
+            kernel,
             was_there: true,
         })
     }
@@ -119,12 +150,16 @@ impl Cache {
     fn make_in(
         &self,
         work: &Path,
-        (recipe, base, file): (&Recipe, &Path, &Path),
+        Described {
+            recipe,
+            base,
+            place,
+        }: Described<'_>,
         wish: Wish<'_>,
         progress: &dyn Fn(&str),
     ) -> Result<Made, Error> {
         let refused = |reason| Error::Making {
-            path: file.to_owned(),
+            place: place.to_owned(),
             reason,
         };
         fs::create_dir_all(work).map_err(Error::io("make", work))?;
@@ -132,7 +167,7 @@ impl Cache {
         let script = work.join(bootstrap::SCRIPT);
         fs::write(&script, recipe.run.join("\n") + "\n").map_err(Error::io("write", &script))?;
         let tar = work.join("image.tar");
-        bootstrap::make(recipe, work, &tar, progress).map_err(refused)?;
+        let kernel = bootstrap::make(recipe, work, &tar, progress).map_err(refused)?;
         let archive = File::open(&tar).map_err(Error::io("open", &tar))?;
         let digest = Hashing::new(archive).finish(u64::MAX);
         let digest = digits(&digest.map_err(Error::io("read", &tar))?);
@@ -153,9 +188,28 @@ impl Cache {
         Ok(Made {
             root,
             digest,
+            kernel,
             was_there: false,
         })
     }
+}
+
+/// The text that is kept of what a recipe made: the digest, and a line with its kernel.
+fn record(made: &Made) -> String {
+    let kernel = made.kernel.as_ref();
+    let kernel = kernel.map(|kernel| format!("\n{} {}", kernel.release, kernel.origin));
+    made.digest.clone() + &kernel.unwrap_or_default()
+}
+
+fn recorded(text: &str) -> Option<(&str, Option<ImageKernel>)> {
+    let mut lines = text.lines();
+    let digest = lines.next()?;
+    let kernel = lines.next().and_then(|line| line.split_once(' '));
+    let kernel = kernel.map(|(release, origin)| ImageKernel {
+        release: release.to_owned(),
+        origin: origin.to_owned(),
+    });
+    Some((digest, kernel))
 }
 
 /// A digest of all that decides what is made, but for the archive's packages.
@@ -246,6 +300,24 @@ mod tests {
             plain
         );
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_a_recipe_made_is_read_back() {
+        let mut made = Made {
+            root: PathBuf::from("/root"),
+            digest: "00ff".into(),
+            kernel: None,
+            was_there: false,
+        };
+        assert_eq!(record(&made), "00ff");
+        assert_eq!(recorded("00ff"), Some(("00ff", None)));
+        made.kernel = Some(ImageKernel {
+            release: "6.1.0-37-amd64".into(),
+            origin: "linux-image-6.1.0-37-amd64 6.1.140-1".into(),
+        });
+        let text = record(&made);
+        assert_eq!(recorded(&text), Some(("00ff", made.kernel)));
     }
 
     #[test]

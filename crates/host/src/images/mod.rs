@@ -10,7 +10,7 @@
 //! - an archive of an OCI image, as `skopeo copy docker://... oci-archive:FILE` and
 //!   `podman save --format oci-archive` write it, or what `docker save` writes. It is unpacked once
 //!   into a cache, under the digest of its manifest.
-//! - a description of packages and files (`.yaml`), from which `mmdebstrap` makes an image once.
+//! - a description of packages and files, in a file (`.yaml`) or in the lab, from which `mmdebstrap` makes an image once.
 //!
 //! Archives come from elsewhere, so every byte that enters the cache has been compared with the
 //! digest that names it, every path of a layer is resolved inside the image's root, and nothing is
@@ -31,6 +31,8 @@ mod image;
 mod layer;
 mod made;
 mod manifest;
+mod own_kernel;
+mod quote;
 pub(crate) mod squashfs;
 mod view;
 
@@ -41,5 +43,6 @@ pub use disk::Disks;
 pub use error::Error;
 pub use host::Search;
 pub use image::{Image, open, prepare};
-pub use made::{Made, Wish};
+pub use made::{Described, Made, Wish};
+pub use own_kernel::ImageKernel;
 pub use view::RootView;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::ImageConfig;
 use super::error::Error;
+use super::own_kernel::ImageKernel;
 
 /// A root directory ready to be used, read-only, as the lower layer of a container or exported to
 /// a virtual machine.
@@ -23,6 +24,9 @@ pub struct RootView {
     /// Whether these are the machine's own files, of which a node gets what every user of the machine may read.
     pub of_host: bool,
     pub config: ImageConfig,
+    /// The kernel that belongs to it.
+    #[serde(default)]
+    pub kernel: Option<ImageKernel>,
 }
 
 impl RootView {
@@ -35,6 +39,7 @@ impl RootView {
             hidden: Vec::new(),
             of_host: false,
             config,
+            kernel: None,
         }
     }
 

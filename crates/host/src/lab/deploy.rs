@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ impl Lab {
         let mut prepared = Prepared::new(dirs, plan, base, options)?;
         space::check(dirs, plan, &prepared.agent)?;
         huge_pages::check(plan)?;
-        let mut lab = Lab::claim(dirs, plan, options, prepared.agent.clone())?;
+        let mut lab = Lab::claim(dirs, plan, options, &prepared)?;
         lab.available_before = available_before;
         let made = interrupt::end_on_stop(options.stop, &plan.lab, &lab.state.id.clone(), || {
             lab.make(&mut prepared, options)
@@ -118,7 +118,7 @@ impl Lab {
         dirs: &Dirs,
         plan: &Plan,
         options: &Options<'_>,
-        agent: PathBuf,
+        prepared: &Prepared,
     ) -> Result<Lab, Error> {
         let header = journal::Header {
             format: journal::Header::FORMAT.into(),
@@ -140,9 +140,10 @@ impl Lab {
                 file: options.file.as_ref().map(|p| p.display().to_string()),
                 plan: plan.clone(),
                 nodes: vec![NodeState::default(); plan.nodes.len()],
+                cached: Some(prepared.cached.clone()),
                 ready: false,
             },
-            agent,
+            agent: prepared.agent.clone(),
             groups: OnceLock::from(groups()?),
             processes: Mutex::new(vec![NodeState::default(); plan.nodes.len()]),
             channels: Channels::default(),
@@ -266,7 +267,13 @@ impl Lab {
                 let began_ns = since_begin();
                 match self.start_node(node, prepared, inputs, index) {
                     Ok(process) => {
-                        let start = start_of(node, began_ns, since_begin());
+                        let start = NodeStart {
+                            node: node.name.clone(),
+                            kind: node.kind().to_string(),
+                            began_ns,
+                            ready_ns: since_begin(),
+                            kernel: prepared.nodes[index].as_ref().and_then(|it| it.kernel()),
+                        };
                         sync::lock(&starts).push(start);
                         sync::lock(&states)[index] = state_of(process);
                         let count = ready.fetch_add(1, Ordering::Relaxed) + 1;
@@ -346,15 +353,6 @@ fn workers_for<'a>(mut nodes: impl Iterator<Item = &'a NodePlan>) -> usize {
     match nodes.any(|node| node.kind() == NodeKind::Vm) {
         true => processors,
         false => 4 * processors,
-    }
-}
-
-fn start_of(node: &NodePlan, began_ns: u64, ready_ns: u64) -> NodeStart {
-    NodeStart {
-        node: node.name.clone(),
-        kind: node.kind().to_string(),
-        began_ns,
-        ready_ns,
     }
 }
 

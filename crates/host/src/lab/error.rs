@@ -7,13 +7,15 @@ use std::time::Duration;
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
 use crate::nodes::vm::{self, BOOT_VARIABLE};
-use crate::{borrowed, cgroup, images, journal, links, streams, sys};
+use crate::{borrowed, cache, cgroup, images, journal, links, streams, sys};
 
 /// Why a lab could not be brought up, used or taken down.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
     Journal(#[from] journal::Error),
+    #[error(transparent)]
+    Cache(#[from] cache::Error),
     #[error("no lab `{0}` is deployed")]
     NoLab(String),
     #[error("lab `{lab}` has no node `{node}`")]
@@ -165,6 +167,7 @@ impl Error {
     pub fn hint(&self) -> String {
         match self {
             Error::Journal(journal) => journal_hint(journal),
+            Error::Cache(cache) => cache.hint().into(),
             Error::Streams(streams) => streams.hint(),
             Error::NoStreams(_) => "`streams: true` on a link of type overlay".into(),
             Error::StreamsStay { .. } => {

@@ -47,4 +47,4 @@ pub use inspect::{inspect, list, plan_of, restarts};
 pub use memory::available_bytes;
 pub use options::{Options, Step};
 pub use scripts::RunScripts;
-pub use taken::{cpus_in_use, given_cpus};
+pub use taken::{cpus_in_use, given_cpus, uses_of_cache};

@@ -8,6 +8,8 @@ use super::deployed::Lab;
 use super::error::Error;
 use super::machine::agent;
 use super::options::{Options, Step};
+use super::taken::uses_of_cache;
+use crate::cache::{self, InUse};
 use crate::dirs::Dirs;
 use crate::images::{RootView, Search};
 use crate::nodes::session;
@@ -19,6 +21,10 @@ pub(super) struct Prepared {
     pub nodes: Vec<Option<Box<dyn nodes::Prepared>>>,
     /// For what of the machine's own files nodes may not see.
     search: Option<Search>,
+    /// Paths in the cache that the nodes use.
+    pub cached: Vec<String>,
+    /// Until the state names those, the lab is not known to use them.
+    _in_use: InUse,
 }
 
 impl Prepared {
@@ -34,6 +40,8 @@ impl Prepared {
             }
         };
         let agent = agent()?;
+        cache::keep_bounds(dirs.cache(), || uses_of_cache(dirs))?;
+        let in_use = InUse::share(dirs.cache())?;
         let mut preparation = Preparation::new(base, dirs.cache(), &agent, &told);
         let nodes = plan.nodes.iter().map(|node| {
             let prepared = driver_of(&node.body).prepare(node, &mut preparation);
@@ -43,11 +51,15 @@ impl Prepared {
             Ok::<_, Error>(prepared)
         });
         let nodes = nodes.collect::<Result<_, _>>()?;
-        let search = preparation.search;
+        let cached = preparation.cached();
+        let search = preparation.search.take();
+        drop(preparation);
         Ok(Prepared {
             agent,
             nodes,
             search,
+            cached,
+            _in_use: in_use,
         })
     }
 
@@ -86,6 +98,7 @@ impl Lab {
         let told = |text: &str| progress(&Step::Preparing(text));
         let file = self.state.file.as_deref().map(Path::new);
         let base = file.and_then(Path::parent).unwrap_or(Path::new("."));
+        let _in_use = InUse::share(self.dirs.cache())?;
         let mut preparation = Preparation::new(base, self.dirs.cache(), &self.agent, &told);
         let prepared = driver_of(&node.body).prepare(node, &mut preparation);
         prepared.map_err(|source| failed(node, source))

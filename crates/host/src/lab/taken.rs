@@ -4,12 +4,14 @@
 //! because another lab may have come up between.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use latlab_model::plan::Plan;
 use latlab_model::units::CpuList;
 
 use super::error::Error;
 use super::state::read_state;
+use crate::cache::LabUse;
 use crate::dirs::Dirs;
 use crate::facts::CpusInUse;
 use crate::journal;
@@ -64,6 +66,25 @@ pub(super) fn check(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
             None => Ok(()),
         }
     })
+}
+
+/// The entries of the cache that labs of this boot use.
+pub fn uses_of_cache(dirs: &Dirs) -> Result<Vec<LabUse>, Error> {
+    let boot = proc::boot_id()?;
+    let mut uses = Vec::new();
+    for lab in journal::labs(dirs)? {
+        let paths = match read_state(dirs, &lab) {
+            Ok(Some(state)) if state.boot_id != boot => continue,
+            Ok(Some(state)) => state.cached,
+            // Without a state it has not begun, or cannot be told.
+            Ok(None) => None,
+            Err(Error::NoLab(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        let paths = paths.map(|all| all.into_iter().map(PathBuf::from).collect());
+        uses.push(LabUse { lab, paths });
+    }
+    Ok(uses)
 }
 
 /// Calls `then` with the plan of every lab of this boot but `lab`.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cache;
 use crate::images;
 use crate::nodes::vm::{initramfs, kernel, modules};
 
@@ -31,6 +32,8 @@ pub enum Error {
     #[error("there is no latlab-agent beside latlab")]
     NoAgent,
     #[error(transparent)]
+    Cache(#[from] cache::Error),
+    #[error(transparent)]
     Image(#[from] images::Error),
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
@@ -51,6 +54,7 @@ impl Error {
             Self::Record { .. } => "`latlab image IMAGE --live DIR` makes one",
             Self::LongLine { .. } => "ask for fewer parameters",
             Self::NoAgent => "build it, or set LATLAB_AGENT",
+            Self::Cache(error) => error.hint(),
             Self::Image(error) => error.hint(),
             Self::Kernel(error) => error
                 .hint()

@@ -4,9 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use latlab_model::plan::USUAL_KERNEL;
+
 use super::directory::{INITRD, KERNEL, Live};
 use super::error::Error;
-use crate::images::{self, Cache, Image, squashfs};
+use crate::cache::InUse;
+use crate::images::{self, Cache, Image, RootView, squashfs};
 use crate::nodes::vm::initramfs;
 use crate::nodes::vm::kernel::{self, Kernel};
 use crate::nodes::vm::modules::Modules;
@@ -29,8 +32,8 @@ const MODULES_FILE: &str = "modules.squashfs";
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'a> {
     pub image: &'a Image,
-    /// A flavour, or the path of a vmlinuz.
-    pub kernel: &'a str,
+    /// A flavour, or the path of a vmlinuz; none: the image's own, or else the usual flavour.
+    pub kernel: Option<&'a str>,
     /// The serial console, as the kernel names it: `ttyS0,115200`.
     pub console: &'a str,
     /// Kernel parameters of each start.
@@ -50,14 +53,27 @@ pub fn make(
     Live::may_be_in(directory)?;
     let agent = programs::agent().ok_or(Error::NoAgent)?;
     let mut told = |step: Progress| progress(&step.to_string());
-    let kernel = kernel::resolve(wish.kernel, &cache.join("kernels"), &mut told)?;
+    let _in_use = InUse::share(cache)?;
     let image = match wish.image {
         Image::Empty => None,
-        image => Some(images::open(image, &Cache::new(cache.join("images")), progress)?.dir),
+        image => Some(images::open(
+            image,
+            &Cache::new(cache.join("images")),
+            progress,
+        )?),
+    };
+    let kernels = cache.join("kernels");
+    let own = image
+        .as_ref()
+        .and_then(|root| Some((root, root.kernel.as_ref()?)));
+    let kernel = match (wish.kernel, own) {
+        (Some(which), _) => kernel::resolve(which, &kernels, &mut told)?,
+        (None, Some((root, own))) => kernel::of_image(&root.dir, own, &kernels, &mut told)?,
+        (None, None) => kernel::resolve(USUAL_KERNEL, &kernels, &mut told)?,
     };
     let new = |name: &str| directory.join(format!(".{name}.new"));
     let parts = [new(IMAGE_FILE), new(MODULES_FILE), new(INITRD), new(KERNEL)];
-    let made = pack(&parts, &agent, &kernel, image.as_deref(), progress)
+    let made = pack(&parts, &agent, &kernel, image.as_ref(), progress)
         .and_then(|()| put(&parts[2], &directory.join(INITRD)))
         .and_then(|()| put(&parts[3], &directory.join(KERNEL)));
     for part in &parts {
@@ -76,7 +92,7 @@ fn pack(
     [image_file, modules_file, initrd, vmlinuz]: &[PathBuf; 4],
     agent: &Path,
     kernel: &Kernel,
-    image: Option<&Path>,
+    image: Option<&RootView>,
     progress: &dyn Fn(&str),
 ) -> Result<(), Error> {
     let mut archive = initramfs::begin(agent)?;
@@ -85,14 +101,18 @@ fn pack(
         if let Some(modules) = &kernel.modules {
             let all = Modules::open(modules)?;
             initramfs::add_modules(&mut archive, &all, &["loop", "squashfs", "overlay"])?;
-            if loads_modules(image) {
+            if loads_modules(&image.dir) {
                 progress("packing the kernel's modules");
-                squash(modules, modules_file, &LEFT_OUT)?;
+                let left_out: Vec<PathBuf> = LEFT_OUT.iter().map(|it| modules.join(it)).collect();
+                squash(modules, modules_file, &left_out)?;
                 files.push((MODULES_FILE, modules_file));
             }
         }
         progress("packing the image");
-        squash(image, image_file, &[])?;
+        // Its modules are packed apart, or of no use to it.
+        let own = image.kernel.as_ref();
+        let own = own.map(|own| [own.vmlinuz(&image.dir), own.modules(&image.dir)]);
+        squash(&image.dir, image_file, own.as_ref().map_or(&[], |own| own))?;
         files.push((IMAGE_FILE, image_file));
     }
     let opened: Result<Vec<(&str, File)>, Error> = files
@@ -119,8 +139,7 @@ fn loads_modules(image: &Path) -> bool {
     is_there("sbin/modprobe") || is_there("usr/sbin/modprobe")
 }
 
-fn squash(directory: &Path, to: &Path, left_out: &[&str]) -> Result<(), Error> {
-    let left_out: Vec<PathBuf> = left_out.iter().map(|name| directory.join(name)).collect();
-    squashfs::write(directory, to, &left_out, squashfs::COMPRESSED)
+fn squash(directory: &Path, to: &Path, left_out: &[PathBuf]) -> Result<(), Error> {
+    squashfs::write(directory, to, left_out, squashfs::COMPRESSED)
         .map_err(Error::io("make a file system of", directory))
 }

@@ -175,6 +175,11 @@ pub(crate) trait Prepared: Send + Sync {
         None
     }
 
+    /// The kernel that it boots, where it has one of its own: its release, and where it comes from.
+    fn kernel(&self) -> Option<String> {
+        None
+    }
+
     /// The image, if a layer is to cover what it hides.
     fn covered(&self) -> Option<&RootView> {
         None

@@ -1,13 +1,14 @@
 //! Preparation of nodes: images are unpacked and kernels downloaded into the cache, where they serve the next
 //! deployment even if this one fails. Nodes with the same image or kernel share it.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use latlab_model::kinds::Bind;
-use latlab_model::plan::RootPlan;
+use latlab_model::plan::{IMAGE_KERNEL, RootPlan, USUAL_KERNEL};
 
 use super::session::Error;
 use super::vm::initramfs::{self, GuestModules};
@@ -25,12 +26,14 @@ pub(crate) struct Preparation<'a> {
     agent: &'a Path,
     images: Cache,
     disks: Disks,
-    views: BTreeMap<String, RootView>,
+    views: Vec<(Image, RootView)>,
     /// Each with its initramfs.
     kernels: BTreeMap<(String, GuestModules), (Kernel, PathBuf)>,
     pub templates: Arc<Templates>,
     /// For what of the machine's own files nodes may not see.
     pub search: Option<Search>,
+    /// Paths in the cache that were handed out.
+    cached: RefCell<BTreeSet<PathBuf>>,
     progress: &'a dyn Fn(&str),
 }
 
@@ -48,29 +51,49 @@ impl<'a> Preparation<'a> {
             agent,
             images: Cache::new(cache.join("images")),
             disks: Disks::new(cache),
-            views: BTreeMap::new(),
+            views: Vec::new(),
             kernels: BTreeMap::new(),
             templates: Arc::new(Templates::new(cache)),
             search: None,
+            cached: RefCell::default(),
             progress,
         }
     }
 
     /// The root file system of a node, unpacked the first time.
     pub fn root(&mut self, root: &RootPlan) -> Result<RootView, Error> {
-        let view = match self.views.get(&root.image) {
-            Some(view) => view.clone(),
+        let image = match &root.recipe {
+            None => Image::find(&root.image, self.base)?,
+            Some(recipe) => Image::Inline(Box::new(recipe.clone()), self.base.to_path_buf()),
+        };
+        let view = match self.views.iter().find(|(known, _)| *known == image) {
+            Some((_, view)) => view.clone(),
             None => {
-                let image = Image::find(&root.image, self.base)?;
                 if image == Image::Host {
                     self.search = Some(Search::begin());
                 }
                 let view = images::open(&image, &self.images, self.progress)?;
-                self.views.insert(root.image.clone(), view.clone());
+                self.views.push((image, view.clone()));
                 view
             }
         };
+        self.note(&view.dir);
         Ok(view.hiding(&root.hide)?)
+    }
+
+    fn note(&self, path: &Path) {
+        if path.starts_with(self.cache) {
+            self.cached.borrow_mut().insert(path.to_owned());
+        }
+    }
+
+    /// Paths in the cache that the nodes use.
+    pub fn cached(&self) -> Vec<String> {
+        let cached = self.cached.borrow();
+        cached
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect()
     }
 
     /// A path of the lab's file.
@@ -96,26 +119,46 @@ impl<'a> Preparation<'a> {
         let is_there = |name: &&str| fs::symlink_metadata(root.dir.join(name)).is_ok();
         let mut loaders = ["sbin/modprobe", "usr/sbin/modprobe"].iter().copied();
         let loads = loaders.any(|name| is_there(&name));
+        // Those of the image's own kernel are in the image.
         let modules = kernel.modules.as_deref().filter(|_| loads);
-        Ok(GuestDisks {
+        let modules = modules.filter(|dir| !dir.starts_with(&root.dir));
+        let disks = GuestDisks {
             root: make(&root.dir, &root.hidden)?,
             modules: modules.map(|dir| make(dir, &[])).transpose()?,
-        })
+        };
+        for disk in [&disks.root].into_iter().chain(&disks.modules) {
+            self.note(disk);
+        }
+        Ok(disks)
     }
 
     /// A guest's kernel, downloaded the first time, and the initramfs that is made for it.
     pub fn kernel(
         &mut self,
         name: &str,
+        root: &RootView,
         modules: GuestModules,
     ) -> Result<(Kernel, PathBuf), Error> {
-        let key = (name.to_owned(), modules);
+        let own = root.kernel.as_ref().filter(|_| name == IMAGE_KERNEL);
+        let name = match (own, name) {
+            (Some(own), _) => own.vmlinuz(&root.dir).display().to_string(),
+            (None, IMAGE_KERNEL) => USUAL_KERNEL.to_owned(),
+            (None, name) => name.to_owned(),
+        };
+        let key = (name.clone(), modules);
         if let Some(kernel) = self.kernels.get(&key) {
             return Ok(kernel.clone());
         }
         let mut told = |progress: Progress| (self.progress)(&progress.to_string());
-        let kernel = kernel::resolve(name, &self.cache.join("kernels"), &mut told)?;
+        let cache = self.cache.join("kernels");
+        let kernel = match own {
+            Some(own) => kernel::of_image(&root.dir, own, &cache, &mut told)?,
+            None => kernel::resolve(&name, &cache, &mut told)?,
+        };
         let initramfs = initramfs::prepare(self.agent, &kernel, modules, self.cache)?;
+        for path in [&kernel.vmlinuz, &kernel.image, &initramfs] {
+            self.note(path);
+        }
         let both = (kernel, initramfs);
         self.kernels.insert(key, both.clone());
         Ok(both)

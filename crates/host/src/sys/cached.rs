@@ -11,6 +11,12 @@ pub fn mark_used(file: &Path) -> io::Result<()> {
     File::open(file)?.set_times(now)
 }
 
+/// Marks a file as used now whose time of change means something else: as read.
+pub fn mark_read(file: &Path) -> io::Result<()> {
+    let now = FileTimes::new().set_accessed(SystemTime::now());
+    File::open(file)?.set_times(now)
+}
+
 /// When a file was used last; `None` when it is not there.
 pub fn used(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|of| of.modified()).ok()

@@ -71,6 +71,17 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+fn lock_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    options
+}
+
 /// An exclusive lock on a file; released when dropped or when the process dies, however it dies.
 #[derive(Debug)]
 pub struct Lock {
@@ -81,19 +92,49 @@ impl Lock {
     /// Takes the lock, waiting at most `timeout`; `None` if another process still holds it then.
     /// The file is made if need be and never removed: removing it would let two holders in.
     pub fn take(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600);
+        let options = lock_file();
+        Self::wait(
+            &options,
+            path,
+            FlockOperation::NonBlockingLockExclusive,
+            timeout,
+        )
+    }
+
+    /// Takes the lock together with others who share it.
+    pub fn share(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
+        let options = lock_file();
+        Self::wait(
+            &options,
+            path,
+            FlockOperation::NonBlockingLockShared,
+            timeout,
+        )
+    }
+
+    /// Takes the lock of a directory that is there.
+    pub fn take_directory(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
+        let options = OpenOptions::new().read(true).to_owned();
+        Self::wait(
+            &options,
+            path,
+            FlockOperation::NonBlockingLockExclusive,
+            timeout,
+        )
+    }
+
+    fn wait(
+        options: &OpenOptions,
+        path: &Path,
+        operation: FlockOperation,
+        timeout: Duration,
+    ) -> Result<Option<Self>, Error> {
         let file = options
             .open(path)
             .map_err(Error::of("open", path.display()))?;
         let deadline = Instant::now() + timeout;
         loop {
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            match rustix::fs::flock(&file, operation) {
                 Ok(()) => return Ok(Some(Self { _file: file })),
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {

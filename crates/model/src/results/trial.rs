@@ -91,6 +91,9 @@ pub struct NodeStart {
     pub kind: String,
     pub began_ns: u64,
     pub ready_ns: u64,
+    /// The kernel that a VM booted: its release, and where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
 }
 
 /// An action on a node, as it was. Moments are ns on the time axis of the samples.

@@ -79,6 +79,7 @@ mod tests {
             kind: "vm".into(),
             began_ns,
             ready_ns,
+            kernel: None,
         };
         let nodes = [start(0, 100), start(5, 95), start(100, 180)];
         let mut deployments = Deployments::default();

@@ -13,6 +13,7 @@ use latlab_model::facts::Facts;
 use latlab_model::kinds::GuestRoot;
 
 use super::report::{NEEDS_ROOT, Outcome, Report, is_root, refused};
+use crate::cache::InUse;
 use crate::facts::machine::{self, Source};
 use crate::facts::options::ReadOptions;
 use crate::nodes::vm::initramfs;
@@ -51,6 +52,8 @@ fn boot(options: &ReadOptions) -> Result<Outcome, String> {
     let cache = options.dirs.cache();
     let agent =
         programs::agent().ok_or("latlab-agent is not beside latlab, so no guest can boot")?;
+    // A user who cannot take it removes nothing either.
+    let _in_use = InUse::share(cache).ok();
     let kernel = guest_kernel(options)?;
     let initramfs =
         initramfs::prepare(&agent, &kernel, GuestRoot::Share, cache).map_err(|e| e.to_string())?;

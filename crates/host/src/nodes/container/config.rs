@@ -537,6 +537,7 @@ mod tests {
             hidden: vec![PathBuf::from("/var/lib/latlab")],
             of_host: true,
             config: ImageConfig::default(),
+            kernel: None,
         };
         let mut env = BTreeMap::new();
         change(&mut root, &mut env);

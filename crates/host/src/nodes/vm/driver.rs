@@ -36,11 +36,11 @@ impl Driver for VmPlan {
     ) -> Result<Option<Box<dyn Prepared>>, Error> {
         cpu::check(Accelerator::of(self.acceleration), &self.hardware)?;
         let modules = GuestModules::of(node, self.root_by);
-        let (kernel, initramfs) = preparation.kernel(&self.kernel, modules)?;
+        let root = preparation.root(&self.root)?;
+        let (kernel, initramfs) = preparation.kernel(&self.kernel, &root, modules)?;
         if self.start == GuestStart::Clone {
             template::check(&kernel, self.root_by)?;
         }
-        let root = preparation.root(&self.root)?;
         let disks = match self.root_by {
             GuestRoot::Share => None,
             GuestRoot::Disk => Some(preparation.disks(&root, &kernel)?),

@@ -1,4 +1,4 @@
-//! Which kernel a guest boots: `standard`, `rt` or `cloud` from the distribution, or a path.
+//! Which kernel a guest boots: `standard`, `rt` or `cloud` from the distribution, a path, or the one that belongs to its image.
 //!
 //! The distribution's kernels come from its own package archive through `apt-get download`, which checks
 //! the archive's signatures, and are unpacked with `dpkg-deb` into a cache: never installed, so the host
@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use super::bzimage;
 use super::modules::{self, Modules};
+use crate::images::ImageKernel;
+use crate::packages::{Archive, kernel as apt};
 use crate::sys;
+use crate::sys::cached;
 use crate::sys::file::{Lock, write_atomically};
-
-pub mod apt;
 
 pub use crate::packages::Progress;
 
@@ -48,8 +49,6 @@ pub enum Error {
         path: PathBuf,
         source: bzimage::Error,
     },
-    #[error("cannot find boot/vmlinuz-RELEASE in {}", dir.display())]
-    NoImage { dir: PathBuf },
     #[error(
         "cannot find the modules of kernel {release}: looked for {}; put them beside the kernel as \
          lib/modules/{release}",
@@ -132,16 +131,15 @@ pub fn resolve(
     cache: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Kernel, Error> {
-    fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
-    let lock = Lock::take(&cache.join("lock"), LOCK_TIMEOUT)?;
-    let _lock = lock.ok_or_else(|| Error::Locked {
-        dir: cache.to_owned(),
-    })?;
-    if let Some(flavour) = apt::Flavour::named(which) {
-        let chosen = choose(which, flavour, cache, progress)?;
+    let _lock = lock(cache)?;
+    if apt::Flavour::named(which).is_some() {
+        let chosen = choose(which, cache, progress)?;
         let root = cache.join(&chosen.directory);
         apt::index_modules(&root);
-        let vmlinuz = image_in(&root)?;
+        // Where it cannot be marked, it only looks older than it is.
+        let _ = cached::mark_used(&root);
+        let release = apt::release_in(&root, &chosen.package)?;
+        let vmlinuz = root.join("boot").join(format!("vmlinuz-{release}"));
         let origin = format!("{} {}", chosen.package, chosen.version);
         let looked = |release: &str| vec![root.join("lib/modules").join(release)];
         return kernel(&vmlinuz, origin, cache, &looked, progress);
@@ -149,6 +147,27 @@ pub fn resolve(
     let path = Path::new(which);
     let looked = |release: &str| modules_near(path, release);
     kernel(path, which.to_owned(), cache, &looked, progress)
+}
+
+/// The kernel that an image has, whose modules are in the image.
+pub(crate) fn of_image(
+    root: &Path,
+    own: &ImageKernel,
+    cache: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Kernel, Error> {
+    let _lock = lock(cache)?;
+    let vmlinuz = own.vmlinuz(root);
+    let looked = |_: &str| vec![own.modules(root)];
+    kernel(&vmlinuz, own.origin.clone(), cache, &looked, progress)
+}
+
+fn lock(cache: &Path) -> Result<Lock, Error> {
+    fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
+    let lock = Lock::take(&cache.join("lock"), LOCK_TIMEOUT)?;
+    lock.ok_or_else(|| Error::Locked {
+        dir: cache.to_owned(),
+    })
 }
 
 /// Where the modules of a kernel given by path may be: in the tree it was unpacked in, or installed.
@@ -164,12 +183,7 @@ fn modules_near(vmlinuz: &Path, release: &str) -> Vec<PathBuf> {
 }
 
 /// The package a flavour stands for, unpacked.
-fn choose(
-    which: &str,
-    flavour: apt::Flavour,
-    cache: &Path,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Chosen, Error> {
+fn choose(which: &str, cache: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Chosen, Error> {
     let memory = cache.join(memory_name(
         which,
         std::env::var_os("APT_CONFIG").as_deref(),
@@ -181,11 +195,13 @@ fn choose(
             return Ok(chosen);
         }
     }
-    let fetched = apt::fetch(flavour, cache, progress)?;
+    let archive = Archive::of_the_machine();
+    let found = apt::choose(&archive, which)?;
+    let directory = apt::fetch(&archive, &found, cache, progress)?;
     let chosen = Chosen {
-        package: fetched.package,
-        version: fetched.version,
-        directory: fetched.directory,
+        package: found.package,
+        version: found.version,
+        directory,
     };
     let text = serde_json::to_vec_pretty(&chosen).map_err(|error| Error::Io {
         action: "write",
@@ -208,18 +224,6 @@ fn memory_name(which: &str, apt: Option<&OsStr>) -> String {
     }
 }
 
-fn image_in(root: &Path) -> Result<PathBuf, Error> {
-    let boot = root.join("boot");
-    let entries = fs::read_dir(&boot).map_err(failed("list", &boot))?;
-    entries
-        .flatten()
-        .find(|entry| entry.file_name().to_string_lossy().starts_with("vmlinuz-"))
-        .map(|entry| entry.path())
-        .ok_or_else(|| Error::NoImage {
-            dir: root.to_owned(),
-        })
-}
-
 fn kernel(
     vmlinuz: &Path,
     origin: String,
@@ -233,6 +237,7 @@ fn kernel(
         source,
     };
     let release = bzimage::release(&bytes).map_err(not_a_kernel)?;
+    apt::check_age(&release, &release)?;
     let looked = looked(&release);
     let Some(dir) = looked.iter().find(|dir| dir.is_dir()).cloned() else {
         return Err(Error::NoModules { release, looked });
@@ -266,6 +271,7 @@ fn bare(
 ) -> Result<(PathBuf, Option<String>), Error> {
     let path = cache.join(format!("vmlinux-{}", &bzimage::digest(bytes)[..32]));
     if path.is_file() {
+        let _ = cached::mark_read(&path);
         return Ok((path, None));
     }
     progress(Progress::Extracting {
@@ -326,7 +332,7 @@ mod tests {
         fs::write(cache.join("standard.json"), text).unwrap();
         fs::create_dir_all(cache.join("linux-image-x_1/boot")).unwrap();
         let error = resolve("standard", &cache, &mut |_| panic!("nothing to fetch")).unwrap_err();
-        assert!(matches!(error, Error::NoImage { .. }), "{error}");
+        assert!(error.to_string().contains("vmlinuz-RELEASE"), "{error}");
         fs::remove_dir_all(cache).unwrap();
     }
     #[test]

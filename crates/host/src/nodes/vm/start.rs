@@ -77,6 +77,13 @@ impl Prepared for PreparedVm {
         Some(&mut self.root)
     }
 
+    fn kernel(&self) -> Option<String> {
+        let Kernel {
+            release, origin, ..
+        } = &self.kernel;
+        Some(format!("{release} ({origin})"))
+    }
+
     fn start(&self, start: &Start<'_>) -> Result<Option<ProcessId>, Error> {
         let node = &start.node;
         let entry = start.cgroup.entry()?;

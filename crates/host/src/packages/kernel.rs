@@ -1,11 +1,12 @@
-//! Fetching a kernel's package from the distribution's archive.
+//! Kernels' packages: which one a word stands for in an archive, and its files, unpacked.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::packages::{self, Archive, Progress, io_error, run};
+use super::{Archive, Progress, io_error, run};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
@@ -49,18 +50,27 @@ impl Flavour {
 pub enum Error {
     #[error("cannot find a kernel package: the package lists have none of {}", wanted.join(", "))]
     NoPackage { wanted: Vec<String> },
+    #[error("kernel {kernel} is too old: guests and live systems need Linux {}.{}", OLDEST.0, OLDEST.1)]
+    Old {
+        /// Its package and version, or its release.
+        kernel: String,
+    },
+    #[error("cannot find boot/vmlinuz-RELEASE in {package}")]
+    Empty { package: String },
     #[error(transparent)]
-    Package(#[from] packages::Error),
+    Package(#[from] super::Error),
 }
 
 impl Error {
     pub fn hint(&self) -> &'static str {
-        use packages::Error as Package;
+        use super::Error as Package;
         match self {
             Self::Package(Package::Tool { .. }) => {
                 "kernels by name come from Debian's or Ubuntu's archive; elsewhere give the path of a \
                  vmlinuz as `kernel:`"
             }
+            Self::Old { .. } => "take one of a newer release of the distribution",
+            Self::Empty { .. } => "name the package of a kernel, as `linux-image-6.1.0-37-amd64`",
             Self::NoPackage { .. } | Self::Package(Package::Outdated { .. }) => {
                 "run `apt-get update` and try again"
             }
@@ -74,63 +84,112 @@ impl Error {
     }
 }
 
-#[derive(Debug)]
-pub struct Fetched {
-    pub package: String,
-    pub version: String,
-    pub directory: String,
+/// The oldest kernel with all that the agent calls: `mount_setattr(2)` came last.
+const OLDEST: (u32, u32) = (5, 12);
+
+/// Refuses a kernel that is too old by its version or release; one that tells none is taken.
+pub fn check_age(kernel: &str, version: &str) -> Result<(), Error> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next()?.parse::<u32>().ok();
+    match (next(), next()) {
+        (Some(major), Some(minor)) if (major, minor) < OLDEST => Err(Error::Old {
+            kernel: kernel.to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
-/// Downloads and unpacks the kernel a flavour stands for now. It appears in the cache whole or not at
+/// A kernel's own package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    pub package: String,
+    pub version: String,
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.package, self.version)
+    }
+}
+
+/// Chooses the package that a flavour, or the name of a package, stands for in an archive now.
+pub fn choose(archive: &Archive, which: &str) -> Result<Chosen, Error> {
+    let package = match Flavour::named(which) {
+        Some(flavour) => kernel_of(archive, flavour.metapackages())?,
+        None if is_kernel(which) => which.to_owned(),
+        None => kernel_of(archive, &[which])?,
+    };
+    let version = version_of(archive, &package)?;
+    let chosen = Chosen { package, version };
+    check_age(&chosen.to_string(), &chosen.version)?;
+    Ok(chosen)
+}
+
+/// Downloads and unpacks a kernel; returns the name of its directory. It appears in the cache whole or not at
 /// all: all work is done in a directory beside, renamed at the end. The caller holds the cache's lock.
 pub fn fetch(
-    flavour: Flavour,
+    archive: &Archive,
+    chosen: &Chosen,
     cache: &Path,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Fetched, Error> {
-    let package = kernel_package(flavour)?;
-    let version = version_of(&package)?;
-    let directory = format!("{package}_{}", version.replace([':', '/'], "_"));
+) -> Result<String, Error> {
+    let version = chosen.version.replace([':', '/'], "_");
+    let directory = format!("{}_{version}", chosen.package);
     let target = cache.join(&directory);
     if !target.is_dir() {
         let work = cache.join(format!(".fetch-{}", std::process::id()));
-        let result = fetch_into(&work, &package, progress).and_then(|()| {
-            Ok(fs::rename(work.join("root"), &target)
-                .map_err(io_error("move into place", &target))?)
+        let result = unpack(archive, chosen, &work, progress).and_then(|root| {
+            Ok(fs::rename(root, &target).map_err(io_error("move into place", &target))?)
         });
         // The downloaded file on success, what there is on failure; a leftover only takes space.
         let _ = fs::remove_dir_all(&work);
         result?;
     }
-    Ok(Fetched {
-        package,
-        version,
-        directory,
-    })
+    Ok(directory)
 }
 
-fn fetch_into(work: &Path, package: &str, progress: &mut dyn FnMut(Progress)) -> Result<(), Error> {
+/// Downloads and unpacks a kernel into a directory in `work`, which is returned.
+pub fn unpack(
+    archive: &Archive,
+    chosen: &Chosen,
+    work: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<PathBuf, Error> {
+    let package = &chosen.package;
     let root = work.join("root");
     fs::create_dir_all(&root).map_err(io_error("make directory", &root))?;
     // Ubuntu splits a kernel over packages that the image's package depends on.
-    let mut packages = vec![package.to_owned()];
+    let mut packages = vec![package.clone()];
     packages.extend(
-        depends(package)?
+        depends(archive, package)?
             .into_iter()
             .filter(|name| name.starts_with("linux-modules-")),
     );
     if let Some(release) = package.strip_prefix("linux-image-") {
         let extra = format!("linux-modules-extra-{release}");
-        if packages.len() > 1 && !depends_raw(&extra)?.is_empty() {
+        if packages.len() > 1 && !depends_raw(archive, &extra)?.is_empty() {
             packages.push(extra);
         }
     }
-    let archive = Archive::of_the_machine();
     for package in packages {
         let deb = archive.download(work, &package, progress)?;
-        packages::unpack(&deb, &package, &root, progress)?;
+        super::unpack(&deb, &package, &root, progress)?;
     }
-    link_merged(&root)
+    link_merged(&root)?;
+    Ok(root)
+}
+
+/// The release of an unpacked kernel, as `uname -r` will show it.
+pub fn release_in(root: &Path, package: &str) -> Result<String, Error> {
+    let boot = root.join("boot");
+    let mut entries = fs::read_dir(&boot).into_iter().flatten().flatten();
+    let release = entries.find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_prefix("vmlinuz-").map(str::to_owned)
+    });
+    release.ok_or_else(|| Error::Empty {
+        package: package.to_owned(),
+    })
 }
 
 /// Since Debian 13 modules are packed below `usr/lib`. On an installed system `/lib` leads there, and
@@ -146,7 +205,7 @@ fn link_merged(root: &Path) -> Result<(), Error> {
 /// Makes `modules.dep` where there is none, so that `modprobe` works in guests. Without `depmod` guests
 /// still boot: what they need for that is found without it. It may be installed later than the kernel
 /// was unpacked, so this is asked for every time.
-pub(super) fn index_modules(root: &Path) {
+pub(crate) fn index_modules(root: &Path) {
     let Ok(entries) = fs::read_dir(root.join("lib/modules")) else {
         return;
     };
@@ -160,36 +219,35 @@ pub(super) fn index_modules(root: &Path) {
     }
 }
 
-/// The kernel's own package: the first dependency of the flavour's that is an image.
-fn kernel_package(flavour: Flavour) -> Result<String, Error> {
-    for metapackage in flavour.metapackages() {
-        let image = depends(metapackage)?.into_iter().find(|name| {
-            name.strip_prefix("linux-image-")
-                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        });
-        if let Some(image) = image {
+/// Whether it is a kernel's own package, which has its release in its name.
+fn is_kernel(package: &str) -> bool {
+    let rest = package.strip_prefix("linux-image-");
+    rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The kernel's own package: the first dependency that is one, of the first of `wanted` that the archive has.
+fn kernel_of(archive: &Archive, wanted: &[&str]) -> Result<String, Error> {
+    for metapackage in wanted {
+        let mut depends = depends(archive, metapackage)?.into_iter();
+        if let Some(image) = depends.find(|name| is_kernel(name)) {
             return Ok(image);
         }
     }
-    let wanted = flavour
-        .metapackages()
-        .iter()
-        .map(|name| (*name).to_owned())
-        .collect();
+    let wanted = wanted.iter().map(|name| (*name).to_owned()).collect();
     Err(Error::NoPackage { wanted })
 }
 
-fn depends(package: &str) -> Result<Vec<String>, Error> {
-    Ok(parse_depends(&depends_raw(package)?))
+fn depends(archive: &Archive, package: &str) -> Result<Vec<String>, Error> {
+    Ok(parse_depends(&depends_raw(archive, package)?))
 }
 
 /// The output of `apt-cache depends`; empty when there is no such package.
-fn depends_raw(package: &str) -> Result<String, Error> {
-    let mut command = Command::new("apt-cache");
+fn depends_raw(archive: &Archive, package: &str) -> Result<String, Error> {
+    let mut command = archive.command("apt-cache");
     command.args(["depends", "--important", package]);
     match run("apt-cache", command, &mut || ()) {
         Ok(text) => Ok(text),
-        Err(packages::Error::Failed { .. }) => Ok(String::new()),
+        Err(super::Error::Failed { .. }) => Ok(String::new()),
         Err(error) => Err(error.into()),
     }
 }
@@ -205,10 +263,14 @@ fn parse_depends(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn version_of(package: &str) -> Result<String, Error> {
-    let mut command = Command::new("apt-cache");
+fn version_of(archive: &Archive, package: &str) -> Result<String, Error> {
+    let mut command = archive.command("apt-cache");
     command.args(["show", "--no-all-versions", package]);
-    let text = run("apt-cache", command, &mut || ())?;
+    let text = match run("apt-cache", command, &mut || ()) {
+        // The tool fails for a package that it does not know.
+        Err(super::Error::Failed { .. }) => String::new(),
+        said => said?,
+    };
     let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
     version.map(str::to_owned).ok_or_else(|| Error::NoPackage {
         wanted: vec![package.to_owned()],
@@ -227,6 +289,24 @@ mod tests {
             parse_depends(text),
             ["linux-image-6.1.0-56-amd64", "a", "b"]
         );
+    }
+
+    #[test]
+    fn a_kernel_that_lacks_what_the_agent_calls_is_refused() {
+        for version in [
+            "6.1.192-3",
+            "5.12",
+            "5.15.0-119.129",
+            "6.12.95+deb12-amd64",
+            "next",
+        ] {
+            assert!(check_age("it", version).is_ok(), "{version}");
+        }
+        for version in ["5.10.0-34-amd64", "5.11", "4.19.316-1", "3.2.0-4-amd64"] {
+            let said = check_age("it", version).unwrap_err().to_string();
+            assert!(said.contains("need Linux 5.12"), "{said}");
+        }
+        assert!(is_kernel("linux-image-6.1.0-37-amd64") && !is_kernel("linux-image-amd64"));
     }
 
     #[test]
