@@ -17,8 +17,8 @@ pub fn run(args: &Image) -> Outcome {
         "image",
         "packages are installed as root, into a directory of their own",
     )?;
-    if let Some(directory) = &args.live {
-        return make_live(args, directory);
+    if args.live.is_some() || args.iso.is_some() {
+        return make_live(args);
     }
     let cache = Cache::new(Dirs::from_env().cache().join("images"));
     let wish = Wish {
@@ -43,7 +43,7 @@ pub fn run(args: &Image) -> Outcome {
 }
 
 /// Makes a live system of an image, which may be one of any kind.
-fn make_live(args: &Image, directory: &Path) -> Outcome {
+fn make_live(args: &Image) -> Outcome {
     let dirs = Dirs::from_env();
     let text = args.file.to_string_lossy();
     let image = Root::find(&text, Path::new("")).map_err(failed)?;
@@ -65,15 +65,17 @@ fn make_live(args: &Image, directory: &Path) -> Outcome {
         kernel: args.kernel.as_deref(),
         console: &args.console,
     };
-    let made = live::make(directory, wish, dirs.cache(), &tell).map_err(|error| {
+    let make = |directory: &Path| live::make(directory, wish, dirs.cache(), &tell);
+    let (path, made, how) = match (&args.live, &args.iso) {
+        (Some(directory), _) => (directory, make(directory), "boot.ipxe starts"),
+        (None, Some(file)) => (file, live::iso::make(file, &tell, make), "starts"),
+        (None, None) => return Ok(ExitCode::SUCCESS),
+    };
+    let made = made.map_err(|error| {
         let hint = error.hint();
         Failure::of(error, hint)
     })?;
-    println!(
-        "{}: boot.ipxe starts Linux {}",
-        directory.display(),
-        made.kernel()
-    );
+    println!("{}: {how} Linux {}", path.display(), made.kernel());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,6 +11,7 @@ Examples:
   latlab image tools.yaml --again             (with the packages that the archive has now)
   latlab image tools.yaml --output tools.tar
   latlab image tools.yaml --live /srv/tftp      (for machines that boot from the network)
+  latlab image tools.yaml --iso tools.iso       (for machines that boot from a medium)
 
 A description of an image:
   debian: bookworm              # or `ubuntu: noble`
@@ -26,11 +27,11 @@ A description of an image:
 Nodes of kind container and vm take it as `image: tools.yaml`, or have it in the lab as a mapping; it is made with the \
 first deployment. The same packages and files make the same bytes.
 
-A live system is an iPXE script (boot.ipxe) with a kernel and an image in memory, for a server of TFTP or HTTP. It \
-starts the image's own init, else a shell on the console; `empty` has neither. `latlab host HOST boot` starts machines \
+A live system is a kernel and an image in memory: with an iPXE script (boot.ipxe) for a server of TFTP or HTTP, or on \
+a medium that starts by BIOS and UEFI. It starts the image's own init, else a shell on the console; `empty` has neither. `latlab host HOST boot` starts machines \
 with it.")]
 pub struct Image {
-    /// The description of the image; with `--live` any image of a lab's nodes but `host`.
+    /// The description of the image; with `--live` and `--iso` any image of a lab's nodes but `host`.
     #[arg(value_name = "FILE.yaml")]
     pub file: PathBuf,
     /// Make it also if it was made before. Nodes that are up keep the one that they have.
@@ -40,18 +41,21 @@ pub struct Image {
     #[arg(long, short, value_name = "FILE.tar")]
     pub output: Option<PathBuf>,
     /// Make a live system in this directory, which is new or has an earlier one.
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    #[arg(long, value_name = "DIR", conflicts_with = "output", group = "system")]
     pub live: Option<PathBuf>,
+    /// Write a live system into this file, for a CD, a USB stick or a controller's virtual drive.
+    #[arg(long, value_name = "FILE.iso", conflicts_with_all = ["output", "live"], group = "system")]
+    pub iso: Option<PathBuf>,
     /// Its kernel: standard, rt, cloud, or the path of a vmlinuz [default: the description's, else standard].
-    #[arg(long, requires = "live")]
+    #[arg(long, requires = "system")]
     pub kernel: Option<String>,
     /// Its serial console, as kernels name it.
-    #[arg(long, requires = "live", default_value = "ttyS0,115200", value_parser = console)]
+    #[arg(long, requires = "system", default_value = "ttyS0,115200", value_parser = console)]
     pub console: String,
     /// Its kernel parameters, which each start has.
     #[arg(
         long,
-        requires = "live",
+        requires = "system",
         value_name = "PARAMETERS",
         default_value = "",
         hide_default_value = true

@@ -13,6 +13,8 @@ pub(super) const INITRD: &str = "initrd.img";
 const SCRIPT: &str = "boot.ipxe";
 const RECORD: &str = "live.json";
 const VERSION: &str = "latlab.live/1";
+/// A loader of UEFI finds the file by this word; others are told by their scripts.
+const FOR_IPXE: &str = "initrd=initrd.img ";
 /// x86's COMMAND_LINE_SIZE, with the zero at its end.
 const MAX_LINE_BYTES: usize = 2047;
 
@@ -73,8 +75,7 @@ impl Live {
         console: &str,
         parameters: &[String],
     ) -> Result<Live, Error> {
-        // UEFI's loader finds the file by this name.
-        let own = format!("initrd={INITRD} console=tty0 console={console} quiet latlab.live");
+        let own = format!("{FOR_IPXE}console=tty0 console={console} quiet latlab.live");
         let words: Vec<&str> = std::iter::once(own.as_str())
             .chain(parameters.iter().map(String::as_str))
             .collect();
@@ -94,6 +95,23 @@ impl Live {
 
     pub fn kernel(&self) -> &str {
         &self.record.kernel
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The command line of a start that iPXE has no part in.
+    pub(super) fn line_of_medium(&self) -> &str {
+        let line = self.record.command_line.as_str();
+        line.strip_prefix(FOR_IPXE).unwrap_or(line)
+    }
+
+    /// The console that it tells its command line on.
+    pub(super) fn console(&self) -> &str {
+        let words = self.line_of_medium().split(' ');
+        let mut consoles = words.filter_map(|word| word.strip_prefix("console="));
+        consoles.nth(1).unwrap_or_default()
     }
 
     /// Has machines that start from here do it with these parameters beside its own, and with none of before. Returns the

@@ -29,6 +29,13 @@ pub enum Error {
         bytes: usize,
         limit: usize,
     },
+    #[error("cannot make a medium: there is no {needed}, of the package {package}")]
+    NoTool {
+        needed: &'static str,
+        package: &'static str,
+    },
+    #[error("cannot make a medium: {name}: {reason}")]
+    Tool { name: &'static str, reason: String },
     #[error("there is no latlab-agent beside latlab")]
     NoAgent,
     #[error(transparent)]
@@ -53,6 +60,9 @@ impl Error {
             Self::Foreign(_) => "name a new directory, or one of an earlier `--live`",
             Self::Record { .. } => "`latlab image IMAGE --live DIR` makes one",
             Self::LongLine { .. } => "ask for fewer parameters",
+            Self::NoTool { .. } => {
+                "`apt-get install xorriso mtools grub-common grub-pc-bin grub-efi-amd64-bin` has all of it"
+            }
             Self::NoAgent => "build it, or set LATLAB_AGENT",
             Self::Cache(error) => error.hint(),
             Self::Image(error) => error.hint(),
@@ -60,7 +70,9 @@ impl Error {
                 .hint()
                 .unwrap_or("`--kernel` takes standard, rt, cloud, or the path of a vmlinuz"),
             Self::Initramfs(_) | Self::Modules(_) => "another kernel may have it: `--kernel`",
-            Self::Io { .. } | Self::Write(_) => "check the directory, its permissions and its room",
+            Self::Io { .. } | Self::Write(_) | Self::Tool { .. } => {
+                "check the directory, its permissions and its room"
+            }
         }
     }
 

@@ -1,10 +1,11 @@
-//! Live systems: a kernel and an image that a machine starts from the network, and that leave its disks alone.
+//! Live systems: a kernel and an image that a machine starts from the network or a medium, and that leave its disks alone.
 //!
 //! ```text
 //! DIR/vmlinuz      the kernel, as its package has it: firmware and iPXE start nothing else
 //! DIR/initrd.img   the agent as first process, the modules that it needs, the image and its modules (squashfs)
 //! DIR/boot.ipxe    what iPXE is to do: load both, with the command line
 //! DIR/live.json    what latlab made, and the part of the command line that stays
+//! FILE.iso         the same on a medium
 //! ```
 //!
 //! The image is in the memory of the machine, compressed, with a writable layer on top: no server is needed once it runs, and
@@ -13,6 +14,7 @@
 
 mod directory;
 mod error;
+pub mod iso;
 mod pack;
 
 pub use directory::Live;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,25 +24,9 @@ pub fn output(
     input: &str,
     timeout: Duration,
 ) -> io::Result<String> {
-    let deadline = Instant::now() + timeout;
-    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let mut command = Command::new(tool);
-    command
-        .args(arguments)
-        .env("LC_ALL", "C")
-        .stdin(Stdio::piped())
-        .stdout(writer.try_clone()?)
-        .stderr(writer);
-    let mut child = end_with_us(&mut command).spawn()?;
-    // The command holds our copies of the writing end; without it the pipe ends with the tool.
-    drop(command);
-    let said = converse(&mut child, &mut reader.into(), input, deadline);
-    if said.is_err() {
-        // Our own child, not waited for yet: its number cannot have been reused.
-        let _ = child.kill();
-    }
-    let status = child.wait()?;
-    let said = said?;
+    command.args(arguments);
+    let (status, said) = ran(command, input, timeout)?;
     if status.success() {
         return Ok(said);
     }
@@ -56,6 +40,31 @@ pub fn output(
     let status = status.to_string();
     let reason = error.or_else(first).unwrap_or(&status);
     Err(io::Error::other(format!("{tool}: {reason}")))
+}
+
+/// Runs a tool as [`output`] does; returns how it ended and what it said.
+pub fn ran(
+    mut command: Command,
+    input: &str,
+    timeout: Duration,
+) -> io::Result<(ExitStatus, String)> {
+    let deadline = Instant::now() + timeout;
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    command
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    let mut child = end_with_us(&mut command).spawn()?;
+    // The command holds our copies of the writing end; without it the pipe ends with the tool.
+    drop(command);
+    let said = converse(&mut child, &mut reader.into(), input, deadline);
+    if said.is_err() {
+        // Our own child, not waited for yet: its number cannot have been reused.
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    Ok((status, said?))
 }
 
 /// Writes the input, reads until the tool closes its outputs, and waits until it has ended.
