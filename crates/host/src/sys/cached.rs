@@ -3,7 +3,9 @@
 use std::fs::{self, File, FileTimes};
 use std::io;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Marks a file as used now. Fails when it is not there.
 pub fn mark_used(file: &Path) -> io::Result<()> {
@@ -11,8 +13,13 @@ pub fn mark_used(file: &Path) -> io::Result<()> {
     File::open(file)?.set_times(now)
 }
 
-/// Marks a file as used now whose time of change means something else: as read.
+/// Marks a file as used now whose time of change means something else: as read. One that was read within the hour is left
+/// alone, because a mark in a layer over the cache copies the whole file.
 pub fn mark_read(file: &Path) -> io::Result<()> {
+    let read = fs::metadata(file)?.accessed()?;
+    if read.elapsed().is_ok_and(|age| age < HOUR) {
+        return Ok(());
+    }
     let now = FileTimes::new().set_accessed(SystemTime::now());
     File::open(file)?.set_times(now)
 }
@@ -46,8 +53,6 @@ pub fn remove_oldest(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
