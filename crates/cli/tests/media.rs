@@ -100,7 +100,11 @@ fn full_disk(bench: &Bench, root: &str) {
     let small = bench.root().join("small");
     fs::create_dir(&small).unwrap();
     let path = small.to_str().unwrap();
-    for size in ["size=16m", "size=30m"] {
+    let steps = [
+        ("size=16m", "No space left"),
+        ("size=30m", "exceeds free space"),
+    ];
+    for (size, reason) in steps {
         tool(&["mount", "-t", "tmpfs", "-o", size, "latlab-test", path]);
         let file = small.join("live.iso");
         fs::write(&file, "an earlier file").unwrap();
@@ -112,7 +116,7 @@ fn full_disk(bench: &Bench, root: &str) {
             "--iso",
             file.to_str().unwrap(),
         ];
-        bench.latlab(&words).ended_badly(2, "No space left", "room");
+        bench.latlab(&words).ended_badly(2, reason, "room");
         assert_eq!(fs::read_to_string(&file).unwrap(), "an earlier file");
         assert_eq!(fs::read_dir(&small).unwrap().count(), 1);
         tool(&["umount", path]);
