@@ -427,6 +427,14 @@ fn network_card(nic: &Nic, facts: &Facts) -> String {
     words.extend(nic.pci.clone());
     words.extend(nic.numa_node.map(|node| format!("memory node {node}")));
     words.extend(nic.iommu_group.map(|group| format!("IOMMU group {group}")));
+    words.extend(
+        nic.reset_methods
+            .as_ref()
+            .map(|methods| match methods.as_slice() {
+                [] => "cannot be reset".to_owned(),
+                methods => format!("reset by {}", methods.join(" or ")),
+            }),
+    );
     words.extend((nic.sriov_vfs > 0).then(|| format!("{} virtual functions", nic.sriov_vfs)));
     words.extend(
         nic.emulated_by
@@ -594,6 +602,7 @@ mod tests {
             carrier: true,
             pci: Some("0000:01:00.0".into()),
             iommu_group: Some(12),
+            reset_methods: Some(vec!["flr".into(), "bus".into()]),
             numa_node: Some(1),
             sriov_vfs: 7,
             emulated_by: Some("QEMU".into()),
@@ -615,8 +624,8 @@ mod tests {
         });
         let text = render(&facts, false);
         for line in [
-            "  network card    eth0, igb, 0000:01:00.0, memory node 1, IOMMU group 12, 7 virtual functions,",
-            "emulated by QEMU; free for a link of type phys",
+            "  network card    eth0, igb, 0000:01:00.0, memory node 1, IOMMU group 12, reset by flr or bus, 7",
+            "virtual functions, emulated by QEMU; free for a link of type phys",
             "  port            left is eth0",
             "  port            right: it is not there; look",
             "  cable           left – right",

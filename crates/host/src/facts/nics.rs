@@ -111,6 +111,7 @@ fn read_one(source: &Source, name: String, of_qemu: bool) -> Nic {
             .as_deref()
             .map(vfio::others_of_group)
             .unwrap_or_default(),
+        reset_methods: device.as_deref().and_then(vfio::reset_methods),
         pci: device.and_then(|device| Some(device.file_name()?.to_str()?.to_owned())),
         emulated_by: texts::card_maker(&evidence(source, &at, of_qemu)).map(str::to_owned),
         sriov_vfs: number("device/sriov_totalvfs").unwrap_or_default() as u32,

@@ -87,7 +87,22 @@ pub fn others_of_group(device: &Path) -> Vec<String> {
     names
 }
 
+/// Ways in which the kernel can reset the device with this directory, in the order in which it tries them; unknown where
+/// a kernel before Linux 5.15 knows some (kernel: ABI/testing/sysfs-bus-pci).
+pub fn reset_methods(device: &Path) -> Option<Vec<String>> {
+    match fs::read_to_string(device.join("reset_method")) {
+        Ok(words) => Some(words.split_whitespace().map(str::to_owned).collect()),
+        Err(_) if device.join("reset").exists() => None,
+        Err(_) => Some(Vec::new()),
+    }
+}
+
 impl Device {
+    /// Whether the kernel knows a way to reset it.
+    pub fn can_be_reset(&self) -> bool {
+        reset_methods(&self.directory()).is_none_or(|methods| !methods.is_empty())
+    }
+
     pub fn group(&self) -> Option<u32> {
         group_of(&self.directory())
     }
@@ -138,8 +153,13 @@ impl Device {
             return Ok(());
         }
         self.wait_until_released()?;
-        self.force(before.forced.as_deref())?;
         let now = self.driven().driver;
+        if now.as_deref() == Some(DRIVER) && self.can_be_reset() {
+            // The kernel did so too when its program ended. Its own driver begins with a reset of its kind, so a refusal
+            // is no reason to keep it.
+            fs::write(self.directory().join("reset"), "1").ok();
+        }
+        self.force(before.forced.as_deref())?;
         if now.as_deref() == Some(DRIVER) && now != before.driver {
             self.unbind()?;
         }
@@ -196,5 +216,24 @@ impl Device {
     fn probe(&self) -> Result<(), Error> {
         let file = "/sys/bus/pci/drivers_probe";
         fs::write(file, &self.address).map_err(Error::of("write", file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_reset_are_known_none_or_untold() {
+        let device = std::env::temp_dir().join(format!("latlab-reset-{}", std::process::id()));
+        fs::create_dir_all(&device).unwrap();
+        assert_eq!(reset_methods(&device), Some(Vec::new()));
+        fs::write(device.join("reset"), "").unwrap();
+        assert_eq!(reset_methods(&device), None);
+        fs::write(device.join("reset_method"), "flr bus\n").unwrap();
+        assert_eq!(reset_methods(&device).unwrap(), ["flr", "bus"]);
+        fs::write(device.join("reset_method"), "\n").unwrap();
+        assert_eq!(reset_methods(&device), Some(Vec::new()));
+        fs::remove_dir_all(device).unwrap();
     }
 }

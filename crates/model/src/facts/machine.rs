@@ -147,6 +147,9 @@ pub struct Nic {
     /// The other devices of the group that are no bridges.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub iommu_others: Vec<String>,
+    /// Ways in which the kernel can reset that, in its order; absent where it does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_methods: Option<Vec<String>>,
     /// Its maker, such as `QEMU`, where it is no hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulated_by: Option<String>,
@@ -163,6 +166,13 @@ pub struct Nic {
     pub send_queues: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<u32>,
+}
+
+impl Nic {
+    /// Whether the kernel knows no way to reset its device, so that one user would find what another left in it.
+    pub fn keeps_its_state(&self) -> bool {
+        self.reset_methods.as_ref().is_some_and(Vec::is_empty)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

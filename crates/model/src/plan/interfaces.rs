@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::wiring::RESET_HINT;
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::facts::{Facts, Nic};
 use crate::kinds::{GuestStart, VmAttachment};
@@ -230,6 +231,9 @@ fn check_port(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &
         );
         let hint = "put the card into another slot, or use `type: phys`";
         errors.add(interface.at, message, hint);
+    } else if nic.keeps_its_state() {
+        let message = format!("`{named}` of link `{name}`: the kernel knows no way to reset it");
+        errors.add(interface.at, message, RESET_HINT);
     }
 }
 

@@ -38,4 +38,4 @@ pub use place::Profiles;
 pub use planner::{addressed, blueprint, plan, plan_with};
 pub use run::{PartNumber, PlanLab, RunPlan, Visit, factors, plan_run, plan_run_with, trials};
 pub use spread::{Room, settle, spread};
-pub use wiring::{DriverOf, wiring};
+pub use wiring::{DriverOf, RESET_HINT, wiring};

@@ -354,6 +354,7 @@ mod tests {
         let mut facts = facts();
         facts.machine.memory.total_bytes = 1 << 30;
         facts.machine.memory.huge_page_bytes = 2 << 20;
+        facts.machine.nics[1].reset_methods = Some(vec!["pm".into(), "bus".into()]);
         facts.machine.nics[3].numa_node = Some(0);
         let lack = Capability {
             works: false,
@@ -365,7 +366,7 @@ mod tests {
         let said = read(
             &mut facts,
             "ports:\n  nic1: {pci: '01:00.0', functions: 3, vfio: true}\n  b: {pci: '09:00.0'}\n  c: {pci: '03:00.0'}\n  \
-             d: {pci: '02:00.0', vfio: true}\n  e: {interface: nic9}\n  f: {interface: nic3, numa: 1, vfio: true}\nhugepages: 6MiB\n",
+             d: {pci: '02:00.0', vfio: true, reset: flr}\n  e: {interface: nic9}\n  f: {interface: nic3, numa: 1, vfio: true}\nhugepages: 6MiB\n",
         );
         for wanted in [
             "port `nic1` has the name of an interface, and is `nic0`",
@@ -374,10 +375,28 @@ mod tests {
             "port `b`: this machine has no device 0000:09:00.0 on its PCI bus\n  hint: its network cards: 0000:01:00.0 (nic0)",
             "port `c` (0000:03:00.0) has no interface here now: its driver is vfio-pci",
             "port `d` cannot be given by VFIO: the IOMMU is off, or there is none\n  hint: boot with intel_iommu=on",
+            "port `d` can be reset by pm or bus, and `reset` is `flr`\n  hint: name one that it has",
             "port `e`: `nic9` is no interface of this machine\n  hint: did you mean `nic",
             "port `f` is on memory node 0, and `numa` is 1",
             "port `f` cannot be given by VFIO: it is no card on the PCI bus",
             "`hugepages` is 6MiB, and the machine has reserved 0B\n  hint: `sysctl vm.nr_hugepages=3`",
+        ] {
+            assert!(said.contains(wanted), "{wanted}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_card_that_keeps_its_state_is_not_given() {
+        let mut facts = facts();
+        let nic = &mut facts.machine.nics[1];
+        (nic.iommu_group, nic.reset_methods) = (Some(8), Some(Vec::new()));
+        let said = read(
+            &mut facts,
+            "ports: {d: {pci: '02:00.0', vfio: true, reset: bus}}\n",
+        );
+        for wanted in [
+            "port `d` cannot be given by VFIO: the kernel knows no way to reset it\n  hint: write `default`",
+            "port `d` cannot be reset, and `reset` is `bus`",
         ] {
             assert!(said.contains(wanted), "{wanted}: {said}");
         }

@@ -1,6 +1,6 @@
 //! The machine's file held against the machine: ports that are not there, are in use, or lack what is claimed.
 
-use crate::diagnostic::{Diagnostics, Mark, hint_one_of};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::{Facts, Fault, Nic, WiredPort, Wiring};
 use crate::spec::{MachineFile, Port, PortPlace};
 
@@ -35,13 +35,16 @@ pub fn wiring(
         ports.push(WiredPort { fault, ..wired });
     }
     check_huge_pages(file, facts, errors);
-    let cable = |ends: &[crate::diagnostic::Spanned<String>; 2]| ends.clone().map(|end| end.value);
+    let cable = |ends: &[Spanned<String>; 2]| ends.clone().map(|end| end.value);
     Wiring {
         file: name.to_owned(),
         ports,
         cables: file.cables.iter().map(cable).collect(),
     }
 }
+
+/// The remedy where a card cannot be reset.
+pub const RESET_HINT: &str = "write `default` to its reset_method in sysfs, if that was emptied; else use another card, or a way without VFIO";
 
 type Faults = Vec<(Mark, Fault)>;
 
@@ -99,14 +102,15 @@ fn check_port(
             "enable SR-IOV in the firmware, lower `functions`, or leave it out",
         );
     }
-    if let Some(said) = port.vfio.filter(|vfio| vfio.value) {
-        if let Some((why, hint)) = not_given(nic, facts) {
-            add(
-                said.at,
-                format!("port `{name}` cannot be given by VFIO: {why}"),
-                &hint,
-            );
-        }
+    if let Some((at, message)) = port
+        .reset
+        .as_ref()
+        .and_then(|said| not_reset(said, name, nic))
+    {
+        add(at, message, "name one that it has, or leave it out");
+    }
+    if let Some((at, message, hint)) = not_given_as_said(port, nic, facts) {
+        add(at, message, &hint);
     }
     wired
 }
@@ -174,6 +178,35 @@ fn cards(facts: &Facts) -> String {
     }
 }
 
+/// Why the port is not reset in the way that was named; nothing is known of some kernels.
+fn not_reset(said: &Spanned<String>, name: &str, nic: Option<&Nic>) -> Option<(Mark, String)> {
+    let methods = match nic.filter(|nic| nic.pci.is_some()) {
+        Some(nic) => nic.reset_methods.as_deref()?,
+        None => &[],
+    };
+    if methods.contains(&said.value) {
+        return None;
+    }
+    let has = match methods {
+        [] => "cannot be reset".to_owned(),
+        some => format!("can be reset by {}", some.join(" or ")),
+    };
+    let message = format!("port `{name}` {has}, and `reset` is `{}`", shown(said));
+    Some((said.at, message))
+}
+
+/// The same where the file says that VMs can be given it.
+fn not_given_as_said(
+    port: &Port,
+    nic: Option<&Nic>,
+    facts: &Facts,
+) -> Option<(Mark, String, String)> {
+    let said = port.vfio.filter(|vfio| vfio.value)?;
+    let (why, hint) = not_given(nic, facts)?;
+    let message = format!("port `{}` cannot be given by VFIO: {why}", *port.name);
+    Some((said.at, message, hint))
+}
+
 /// Why no VM can be given the port, and what to do.
 fn not_given(nic: Option<&Nic>, facts: &Facts) -> Option<(String, String)> {
     let Some(nic) = nic.filter(|nic| nic.pci.is_some()) else {
@@ -188,6 +221,10 @@ fn not_given(nic: Option<&Nic>, facts: &Facts) -> Option<(String, String)> {
             "switch VT-d or AMD-Vi on in the firmware, and boot with `intel_iommu=on iommu=pt`",
         );
         return Some((why.to_owned(), hint.to_owned()));
+    }
+    if nic.keeps_its_state() {
+        let why = "the kernel knows no way to reset it".to_owned();
+        return Some((why, RESET_HINT.to_owned()));
     }
     let others = nic.iommu_others.join(", ");
     let hint = "put the card into another slot, or remove `vfio`";

@@ -32,6 +32,8 @@ pub struct Port {
     pub functions: Option<Spanned<u32>>,
     /// `vfio: true`: VMs and programs can drive it, behind an IOMMU.
     pub vfio: Option<Spanned<bool>>,
+    /// `reset:` a way in which the kernel can reset it, in the kernel's word (`flr`, `pm`, `bus`).
+    pub reset: Option<Spanned<String>>,
 }
 
 /// How a port is known.
@@ -113,7 +115,7 @@ fn read_ports(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Port> {
         let pci = o.get::<PciAddress>("pci", errors);
         let interface = o.get::<String>("interface", errors);
         let (numa_node, functions) = (o.get("numa", errors), o.get("functions", errors));
-        let vfio = o.get("vfio", errors);
+        let (vfio, reset) = (o.get("vfio", errors), o.get("reset", errors));
         o.finish(errors);
         if is_mapping && written.0 == written.1 {
             let message = format!("{what} needs one of `pci` and `interface`");
@@ -131,6 +133,7 @@ fn read_ports(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Port> {
             numa_node,
             functions,
             vfio,
+            reset,
         })
     });
     read.collect()

@@ -11,12 +11,12 @@ pub(super) fn given(
     interface: &str,
     device: &Device,
 ) -> Result<u32, Error> {
-    check_group(&link.plan().name, interface, device)?;
+    check(&link.plan().name, interface, device)?;
     device.give_to_vfio().map_err(link.failed())
 }
 
-/// Refuses a device without an IOMMU group of its own.
-pub(super) fn check_group(link: &str, interface: &str, device: &Device) -> Result<(), Error> {
+/// Refuses a device without an IOMMU group of its own, and one that would keep what its last program left in it.
+pub(super) fn check(link: &str, interface: &str, device: &Device) -> Result<(), Error> {
     let refused = |reason, hint| {
         Err(Error::NotGiven {
             link: link.to_owned(),
@@ -36,7 +36,11 @@ pub(super) fn check_group(link: &str, interface: &str, device: &Device) -> Resul
     }
     let others = vfio::others_of_group(&device.directory());
     if others.is_empty() {
-        return Ok(());
+        if device.can_be_reset() {
+            return Ok(());
+        }
+        let reason = format!("the kernel knows no way to reset {}", device.address);
+        return refused(reason, latlab_model::plan::RESET_HINT);
     }
     let reason = format!(
         "the IOMMU group of {} has {} too, and a group is given as a whole",

@@ -72,7 +72,7 @@ pub(crate) fn ports(plan: &Plan) -> Result<Vec<Port>, Error> {
                 reason,
                 hint,
             };
-            function::check_group(&link.name, name, &device)?;
+            function::check(&link.name, name, &device)?;
             if device.functions() > 0 {
                 let reason = "it is divided into virtual functions".to_owned();
                 return Err(refused(reason, "write 0 to its sriov_numvfs in sysfs"));
