@@ -10,6 +10,7 @@ mod cards;
 mod clock;
 mod confine;
 mod docker;
+mod dpdk;
 mod echo;
 mod files;
 mod identity;
@@ -72,6 +73,8 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   mpi run NAME PROGRAM ARGUMENT...
                         execute a program in a node that is called NAME
   mpi sources DIR       write the sources of latlab's own MPI programs into DIR
+  huge-pages PAGE BYTES mount a guest's huge pages, if they are there
+  ports DRIVER MAC...   give a guest's network cards to a driver of DPDK; tell where they are on the bus
   echo PORT             answer one connection with what it sends, for ten minutes
   clock-sync            answer the host's clock exchange over the shared page
   probe ...             run an end point of a measurement";
@@ -128,6 +131,8 @@ fn main() -> ExitCode {
                 Err(error) => Err(error),
             }
         }
+        ["huge-pages", page, bytes] => dpdk::huge_pages(page, bytes),
+        ["ports", driver, macs @ ..] => dpdk::ports(driver, macs),
         ["echo", port] => echo::run(port),
         ["mpi", "serve", name, address, port, token] => mpi::serve(name, address, port, token),
         ["mpi", "start", port, token, address, line @ ..] => {

@@ -1,6 +1,6 @@
 //! System calls that neither std nor rustix offers safely: learning of ended children through a file descriptor, children that end
-//! with this process, atomic access to memory shared with the host, new namespaces, and restricted mounts. All `unsafe`
-//! of the agent is here.
+//! with this process, atomic access to memory shared with the host, new namespaces, restricted mounts, and settings of
+//! network cards. All `unsafe` of the agent is here.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,6 +18,34 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 pub use rustix::mount::MountAttrFlags as MountAttributes;
 pub use rustix::thread::UnshareFlags;
+
+/// Has an interface of this network namespace join no received frames (kernel: `ETHTOOL_SGRO`).
+pub fn switch_off_gro(interface: &str) -> io::Result<()> {
+    const SET_GRO: u32 = 0x2c;
+    let name = interface.as_bytes();
+    // SAFETY: an all-zero `ifreq` is a valid value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    // `struct ethtool_value`: the command, then its value.
+    let mut off: [u32; 2] = [SET_GRO, 0];
+    request.ifr_ifru.ifru_data = off.as_mut_ptr().cast();
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    // SAFETY: the request and the structure that it points to live for the call, which writes to neither beyond its size.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 /// Has the kernel kill what this command starts when this process ends.
 pub fn die_with_this_one(command: &mut Command) {

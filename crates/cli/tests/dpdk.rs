@@ -1,4 +1,4 @@
-//! DPDK in nodes: testpmd of the distribution forwards between two other nodes and is measured as a device under test. Its
+//! DPDK in nodes, VMs too: testpmd of the distribution forwards between two other nodes and is measured as a device under test. Its
 //! huge pages are its own, nothing else is visible, and the machine's pool is as before, also after a latlab that was
 //! killed.
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Bench, Said, enter, kill_after, study, whole};
+use common::machine::Machine;
+use common::{Bench, Said, enter, guests, kill_after, study, whole};
 use latlab_model::kinds::Runtime;
 use rustix::fs::FlockOperation;
 
@@ -110,6 +111,132 @@ fn testpmd_forwards_frames_of_other_nodes() {
     });
 }
 
+/// A VM between two nodes, with a card behind a tap and one that the overlay's daemon serves.
+fn chain_of_vm(driver: &str) -> String {
+    let device =
+        format!("kind: vm, cpus: 2, memory: 384MiB, dpdk: {{hugepages: 64MiB, driver: {driver}}}");
+    let link = match driver {
+        "vfio" => "type: overlay, ",
+        _ => "",
+    };
+    chain(&device, link)
+}
+
+/// Guests are to be booted by this run of the tests.
+fn has_vms() -> bool {
+    let has = whole() || guests();
+    if !has {
+        println!("skipped: needs LATLAB_TEST_WHOLE=1 or LATLAB_TEST_GUEST=1");
+    }
+    has
+}
+
+#[test]
+fn a_vm_has_its_pages_or_does_not_come_up() {
+    if !has_vms() {
+        return;
+    }
+    enter_alone("a_vm_has_its_pages_or_does_not_come_up", |bench| {
+        let node = |more: &str| {
+            format!(
+                "name: NAME\ntopology: {{nodes: {{v: {{kind: vm, memory: 2176MiB, {more}\
+                 dpdk: {{hugepages: 1GiB, page: 1GiB}}}}}}}}\n"
+            )
+        };
+        let lab = bench.deploy("whole", &node(""));
+        let seen = sh(
+            bench,
+            &lab,
+            "v",
+            "stat -f -c '%b %S' /dev/hugepages; cat /sys/kernel/mm/hugepages/hugepages-1048576kB/resv_hugepages; \
+             ls $LATLAB_DPDK_EAL_FILE",
+        );
+        assert_eq!(seen.good().out, "1 1073741824\n1\n/run/latlab/dpdk/eal\n");
+        let saved = bench.latlab(&["snapshot", &lab, "v", "--to", "saved"]);
+        saved.refused(2, "which cards are their ports", "without `dpdk`");
+        bench.latlab(&["destroy", &lab]).good();
+        let small = node("hardware: {features: [-pdpe1gb]}, ");
+        let said = bench.latlab(&["deploy", &bench.file("small", &small)]);
+        let reason = "huge pages inside: the guest's CPU or kernel has none of 1024 MiB";
+        said.ended_badly(2, reason, "lower `hugepages`");
+    });
+}
+
+/// The kernel seldom finds such a page later.
+#[test]
+fn a_page_of_a_gigabyte_that_was_reserved_is_a_nodes_own() {
+    if !has_vms() {
+        return;
+    }
+    const NAME: &str = "a_page_of_a_gigabyte_that_was_reserved_is_a_nodes_own";
+    enter_alone(NAME, |bench| {
+        let machine = Machine::with_large_page(bench, "gigabyte");
+        let pool = "/sys/kernel/mm/hugepages/hugepages-1048576kB";
+        for kind in ["native", "container"] {
+            let text = format!(
+                "name: one\ntopology: {{nodes: {{n: {{kind: {kind}, dpdk: {{hugepages: 1GiB, page: 1GiB}}}}}}}}\n"
+            );
+            machine.write("one.yaml", &text);
+            machine.sh("latlab deploy one.yaml");
+            let place = "at=${LATLAB_DPDK_EAL#*--huge-dir=}; stat -f -c \"%b %S\" ${at%% *}";
+            let seen = machine.sh(&format!(
+                "latlab exec one n -- sh -c '{place}'; cat {pool}/resv_hugepages"
+            ));
+            assert_eq!(seen, "1 1073741824\n1\n", "{kind}");
+            machine.sh("latlab destroy one");
+            let left = machine.sh(&format!("cat {pool}/nr_hugepages {pool}/resv_hugepages"));
+            assert_eq!(left, "1\n0\n", "{kind}");
+        }
+        machine.end();
+    });
+}
+
+#[test]
+fn testpmd_forwards_frames_in_a_vm() {
+    find_testpmd();
+    if !has_vms() {
+        return;
+    }
+    enter_alone("testpmd_forwards_frames_in_a_vm", |bench| {
+        for (driver, interfaces) in [("af-packet", 3), ("vfio", 1)] {
+            let before = pool();
+            let lab = bench.deploy(driver, &chain_of_vm(driver));
+            let device = |line: &str| sh(bench, &lab, "device", line).good().out;
+            assert_eq!(pool(), before, "the pages are the guest's own");
+            let pages = device(
+                "cat /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages; stat -f -c '%b %S' /dev/hugepages; \
+                 grep -o 'nosuid,nodev,noexec' /proc/mounts | head -1; ls /sys/class/net | wc -l",
+            );
+            let expected = format!("32\n32 2097152\nnosuid,nodev,noexec\n{interfaces}\n");
+            assert_eq!(pages, expected);
+            let arguments = device("cat $LATLAB_DPDK_EAL_FILE; echo $LATLAB_DPDK_EAL");
+            let (file, variable) = arguments.split_once('\n').unwrap();
+            assert_eq!(file, variable.trim_end());
+            let ports = match driver {
+                "vfio" => ["--iova-mode=pa", "--allow=0000:00:"],
+                _ => ["--no-pci", "--vdev=net_af_packet1,iface=out"],
+            };
+            assert!(ports.iter().all(|port| file.contains(port)), "{file}");
+            let ping = ["ping", "-c", "3", "-i", "0.2", "-W", "1", "10.88.0.2"];
+            assert_ne!(bench.exec(&lab, "client", &ping).code, 0, "nobody forwards");
+            device(&format!(
+                "setsid sh -c '{FORWARD}' < /dev/null > /tmp/testpmd 2>&1 &"
+            ));
+            common::until("testpmd forwards", || {
+                bench.exec(&lab, "client", &ping).code == 0
+            });
+            passes_tcp(bench, &lab);
+            // Its figures are a second old.
+            common::until("both ports count frames", || {
+                let counted = device("grep -o 'RX-packets: [0-9]*' /tmp/testpmd | tail -2");
+                let counted = counted.lines().map(|line| line[12..].trim().parse::<u64>());
+                counted.clone().count() == 2 && counted.flatten().all(|frames| frames > 100)
+            });
+            bench.latlab(&["destroy", &lab]).good();
+        }
+    });
+}
+
 /// The lab of a study, indented as its part.
 fn as_part(lab: &str) -> String {
     lab.replace('\n', "\n  ").trim_end().to_owned() + "\n"
@@ -142,6 +269,37 @@ fn testpmd_is_measured_as_a_device_under_test() {
                 "{plan}"
             );
         }
+    });
+}
+
+#[test]
+fn a_program_in_a_vm_is_measured_and_its_driver_is_a_factor() {
+    find_testpmd();
+    if !has_vms() {
+        return;
+    }
+    const NAME: &str = "a_program_in_a_vm_is_measured_and_its_driver_is_a_factor";
+    enter_alone(NAME, |bench| {
+        let lab = as_part(&chain_of_vm("vfio"));
+        let measurements = "  - {name: own, probe: forward, device: testpmd, from: client, to: server, \
+            through: device, rate: 500, duration: 500ms}\n";
+        let factor = "factors:\n  driver: {path: topology.nodes.device.dpdk.driver, levels: [af-packet, vfio]}\n";
+        let on_taps = lab.replace("type: overlay, ", "");
+        let text = format!(
+            "name: NAME\nlab:\n  {on_taps}measurements:\n{measurements}{factor}replicates: 1\n"
+        );
+        let order = bench.latlab(&["run", &bench.file("drivers", &text), "--dry-run"]);
+        let order = order.good().out;
+        assert!(
+            order.contains("driver=af-packet") && order.contains("driver=vfio"),
+            "{order}"
+        );
+        let (said, run) = study::run(bench, "measured", &lab, measurements);
+        said.good();
+        forwarded(&run, "own");
+        let plan = study::read(&run, "manifest.json");
+        let path = "in out by vfio, past the guest's kernel";
+        assert!(plan.contains(path), "{plan}");
     });
 }
 
@@ -375,9 +533,9 @@ fn what_the_machine_cannot_have_is_refused_before_anything_is_made() {
                 "add a link",
             ),
             (
-                "kind: vm, dpdk: {hugepages: 4MiB}",
-                "no meaning for kind vm",
-                "topology.kinds.container",
+                "kind: vm, memory: 256MiB, dpdk: {hugepages: 192MiB}",
+                "of its 256MiB of memory 128MiB can be pages of 2MiB",
+                "raise `memory` to 384MiB",
             ),
         ] {
             let said = deploy(node);

@@ -450,6 +450,21 @@ const BOTH: &str = "name: both\ntopology:\n  nodes: {n: {kind: native}, m: {kind
     - {type: sriov, endpoints: [{node: m, interface: lan0, addresses: [10.7.0.1/24]}], interfaces: [eth0]}\n    \
     - {type: passthrough, endpoints: [{node: v, interface: lan1, addresses: [10.7.0.2/24]}], interfaces: [eth1]}\n";
 
+/// A program in a VM that drives the same, and answers pings.
+const ECHO: &str = "name: echo\ntopology:\n  nodes: {n: {kind: native}, m: {kind: native}, \
+    v: {kind: vm, memory: 256MiB, dpdk: {hugepages: 64MiB, driver: vfio}}}\n  \
+    links:\n    \
+    - {type: sriov, vm: vfio, vlan: 401, endpoints: [{node: n, interface: lan0, addresses: [10.9.0.1/24]}, \"v:lan0\"], interfaces: [eth0, eth0]}\n    \
+    - {type: sriov, endpoints: [{node: m, interface: lan0, addresses: [10.7.0.1/24]}], interfaces: [eth0]}\n    \
+    - {type: passthrough, endpoints: [\"v:lan1\"], interfaces: [eth1]}\n";
+
+/// Reading all drivers of DPDK would take such a VM a quarter of an hour, so it has those that are needed.
+const ANSWER: &str = "latlab exec echo v -- sh -c 'all=$(echo /usr/lib/*/dpdk/pmds-*); mkdir /tmp/few; \
+    cp $(ldd /usr/bin/dpdk-testpmd | grep -o \"/[^ ]*/pmds-[^ ]*\") \
+    $all/librte_mempool_ring.so.*.* $all/librte_net_e1000.so.*.* /tmp/few; mount --bind /tmp/few $all; \
+    setsid dpdk-testpmd $LATLAB_DPDK_EAL \"--lcores=(0,1)@0\" -- --auto-start --nb-cores=1 --forward-mode=icmpecho \
+    --total-num-mbufs=4096 --stats-period=5 < /dev/null > /tmp/log 2>&1 &'";
+
 /// testpmd between two functions, which take frames for their own addresses only.
 const TESTPMD: &str = "name: testpmd
 topology:
@@ -491,7 +506,7 @@ const WITH_KERNELS: &str = "LATLAB_CACHE_DIR=/run/kernels LATLAB_BOOT_TIMEOUT=90
 
 /// All that a lab may change of cards that it gives by VFIO.
 const DRIVERS_NOW: &str = "for card in 0000:01:00.0 0000:02:00.0; do at=/sys/bus/pci/devices/$card; \
-    readlink $at/driver; cat $at/driver_override; ls $at/net; done; ip -o link show eth1 | grep -o 'mtu.*'; \
+    readlink $at/driver; cat $at/driver_override $at/reset_method; ls $at/net; done; ip -o link show eth1 | grep -o 'mtu.*'; \
     ls /sys/bus/pci/drivers/vfio-pci /dev/vfio; cat /proc/sys/vm/nr_hugepages";
 
 fn driven_by_nodes(bench: &Bench, path: &str) {
@@ -512,6 +527,10 @@ fn driven_by_nodes(bench: &Bench, path: &str) {
     forwarded_by_dpdk(&machine);
     assert_eq!(machine.sh(&now), before);
     driven_by_a_vm(&machine, &now, &before);
+    if is_by_hand() {
+        driven_by_dpdk_in_a_vm(&machine);
+        assert_eq!(machine.sh(&now), before);
+    }
     machine.end();
 }
 
@@ -549,6 +568,26 @@ fn refused_before_any_change(machine: &Machine<'_>) {
         "sriov_numvfs",
     );
     machine.sh("echo 0 > /sys/class/net/eth1/device/sriov_numvfs");
+    // An administrator may take all ways from a device.
+    machine.sh("echo > /sys/class/net/eth1/device/reset_method");
+    refused(
+        "eth1",
+        "the kernel knows no way to reset",
+        "write `default`",
+    );
+    machine.write(
+        "reset.yaml",
+        "ports: {right: {pci: \"02:00.0\", vfio: true, reset: flr}}\n",
+    );
+    let said = machine.try_sh("latlab validate reset.yaml");
+    for part in [
+        "no way to reset it",
+        "cannot be reset, and `reset` is `flr`",
+    ] {
+        assert!(said.code == 2 && said.err.contains(part), "{said:#?}");
+    }
+    machine
+        .sh("echo default > /sys/class/net/eth1/device/reset_method; latlab validate reset.yaml");
 }
 
 /// The files of VFIO for these devices, in the order of `ls`.
@@ -596,6 +635,10 @@ fn driven_by_a_vm(machine: &Machine<'_>, now: &str, before: &str) {
     machine.sh(&format!(
         "{latlab} deploy --dry-run both.yaml > plan.json; test ! -e /dev/kvm || sed -i s/tcg/kvm/ /run/kernels/accelerator.json"
     ));
+    let trace = "/sys/kernel/tracing";
+    machine.sh(&format!(
+        "echo p:reset pci_reset_function > {trace}/kprobe_events; echo 1 > {trace}/events/kprobes/reset/enable"
+    ));
     for moment in [2, 6] {
         machine.sh(&format!(
             "{latlab} deploy both.yaml > /dev/null 2>&1 & sleep {moment}; kill -9 $!; wait; {latlab} destroy --all -y"
@@ -629,6 +672,28 @@ fn driven_by_a_vm(machine: &Machine<'_>, now: &str, before: &str) {
         "{limit}"
     );
     machine.sh(&format!("kill -9 {qemu}"));
+    let resets = || machine.sh(&format!("grep -c 'reset: (' {trace}/trace; true"));
+    let earlier = resets();
     machine.sh("latlab destroy both");
     assert_eq!(machine.sh(now), before);
+    assert_ne!(resets(), earlier, "the port is reset when it is given back");
+}
+
+/// Beyond what a run of the tests has the time for: another boot in an emulated machine.
+fn driven_by_dpdk_in_a_vm(machine: &Machine<'_>) {
+    machine.write("echo.yaml", ECHO);
+    machine.long_sh(&format!("{WITH_KERNELS} deploy echo.yaml"));
+    machine.sh(ANSWER);
+    let ask = "latlab exec echo v -- sh -c 'for i in $(seq 60); do \
+        grep -q \"packet forwarding\" /tmp/log && break; sleep 1; done; cat /tmp/log'";
+    let has_begun = |said: &String| said.contains("packet forwarding");
+    let said = (0..10).map(|_| machine.sh(ask)).find(has_begun);
+    assert!(said.is_some(), "{}", machine.sh(ask));
+    for ping in [
+        "n -- ping -c 3 -W 20 10.9.0.2",
+        "m -- ping -c 3 -W 20 10.7.0.2",
+    ] {
+        machine.sh(&format!("latlab exec echo {ping}"));
+    }
+    machine.sh("latlab destroy echo");
 }

@@ -89,6 +89,7 @@ fn config(parts: &Parts, dir: &Path) -> Result<VmConfig<'static>> {
         memory_bytes: 512 << 20,
         memory: latlab_model::plan::GuestMemory::default(),
         hardware: latlab_model::kinds::VmHardware::default(),
+        iommu: false,
         kernel: parts.kernel.clone(),
         initramfs: initramfs::prepare(
             &parts.agent,

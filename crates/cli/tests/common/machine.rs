@@ -38,6 +38,13 @@ impl<'b> Machine<'b> {
         Machine::shaped(bench, name, kernel, Some(path), shape, "")
     }
 
+    /// With a huge page of 1 GiB, which its kernel has reserved. The path is that of this process.
+    pub fn with_large_page(bench: &'b Bench, name: &str) -> Machine<'b> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let shape = "cpus: 2, memory: 2560MiB, boot: hugepagesz=1G hugepages=1";
+        Machine::shaped(bench, name, "standard", Some(&path), shape, "")
+    }
+
     fn shaped(
         bench: &'b Bench,
         name: &str,

@@ -174,7 +174,7 @@ fn wanted(plan: &Plan) -> BTreeMap<u64, (u64, &NodePlan)> {
 fn users(plan: &Plan) -> impl Iterator<Item = (&NodePlan, &DpdkPlan)> {
     plan.nodes
         .iter()
-        .filter_map(|node| Some((node, node.dpdk.as_ref()?)))
+        .filter_map(|node| Some((node, node.dpdk_of_host()?)))
 }
 
 pub(super) fn has_some(plan: &Plan) -> bool {
@@ -244,7 +244,7 @@ pub(super) fn take(dirs: &Dirs, plan: &Plan, id: &str) -> Result<Vec<Option<Arc<
         }
     }
     let file_systems = plan.nodes.iter().map(|node| {
-        let Some(dpdk) = &node.dpdk else {
+        let Some(dpdk) = node.dpdk_of_host() else {
             return Ok(None);
         };
         let made = file_system(dpdk.page.0, dpdk.huge_pages.0);

@@ -24,7 +24,7 @@ pub(super) fn limits(plan: &Plan, node: &NodePlan) -> Limits {
         partition,
         memory_nodes: node.memory_nodes.clone(),
         memory_bytes: node.memory.filter(|_| enforced).map(|m| m.0),
-        huge_pages: node.dpdk.as_ref().map(|dpdk| HugePages {
+        huge_pages: node.dpdk_of_host().map(|dpdk| HugePages {
             page_bytes: dpdk.page.0,
             bytes: dpdk.huge_pages.0,
         }),

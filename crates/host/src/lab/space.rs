@@ -29,8 +29,11 @@ pub(super) fn check(dirs: &Dirs, plan: &Plan, agent: &Path) -> Result<(), Error>
 /// Refuses to save or move a node whose storage or huge pages stay where they are.
 pub(super) fn check_unstored(node: &NodePlan) -> Result<(), Error> {
     if node.dpdk.is_some() {
-        let reason =
-            "it can be neither saved nor moved: its huge pages are this machine's".to_owned();
+        let whose = match node.kind().is_guest() {
+            true => "its programs were told which cards are their ports",
+            false => "its huge pages are this machine's",
+        };
+        let reason = format!("it can be neither saved nor moved: {whose}");
         return Err(refused(node, reason, "use a node without `dpdk`"));
     }
     match node.storage.first() {

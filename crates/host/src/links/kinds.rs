@@ -74,7 +74,8 @@ pub(crate) fn port_sockets(plan: &Plan, node: usize, lab: &Path) -> BTreeMap<Str
 pub(crate) fn port_devices(plan: &Plan, node: usize) -> BTreeMap<String, Card> {
     let node = &plan.nodes[node];
     let past = node.interfaces.iter();
-    let past = past.filter(|interface| node.is_past_kernel(&interface.name));
+    // A guest drives its cards at addresses of its own.
+    let past = past.filter(|i| !node.kind().is_guest() && node.is_past_kernel(&i.name));
     past.filter_map(|interface| {
         let card = sriov::card_of(plan, interface)?;
         Some((interface.name.clone(), card))

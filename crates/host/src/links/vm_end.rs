@@ -32,6 +32,14 @@ pub struct Card {
 }
 
 impl NicBackend {
+    /// The Ethernet address that a guest finds the card with, where that is not the lab's.
+    pub(crate) fn own_mac(&self) -> Option<[u8; 6]> {
+        match self {
+            NicBackend::Card(card) => card.own_mac,
+            NicBackend::Tap(_) | NicBackend::VhostUser(_) => None,
+        }
+    }
+
     /// The same without taps, which have one owner.
     pub(crate) fn clone_socket(&self) -> NicBackend {
         match self {

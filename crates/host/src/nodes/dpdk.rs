@@ -1,18 +1,19 @@
 //! DPDK in a node: the places of its huge pages and sockets, and the arguments that name them.
 //!
 //! ```text
-//!                 container                     native
+//!                 container, VM                 native
 //! huge pages      /dev/hugepages                NODE/dpdk/pages
 //! arguments       /run/latlab/dpdk/eal          NODE/dpdk/eal
 //! socket          /run/latlab/dpdk/ports/PORT/socket   where the daemon has it
 //! functions       /dev/vfio/GROUP               the same
 //! ```
 //!
-//! A container gets the usual place. A native node sees the host's files, among which latlab makes nothing, so its places
+//! A container gets the usual place, and so does a VM, whose addresses of cards are known once it is up: its arguments are noted
+//! on the host then. A native node sees the host's files, among which latlab makes nothing, so its places
 //! are in the node's own directory, and mounts there are seen by its commands only.
 
-use std::collections::BTreeSet;
-use std::fs::DirBuilder;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,7 @@ struct Places {
 
 fn places(node: &Node<'_>) -> Places {
     let sockets = node.sockets.clone();
-    if node.plan.kind() == NodeKind::Container {
+    if node.plan.kind() != NodeKind::Native {
         return Places {
             pages: HUGE_PAGES_AT.to_owned(),
             directory: INSIDE.to_owned(),
@@ -70,36 +71,79 @@ pub(crate) fn environment(node: &Node<'_>) -> Vec<(String, String)> {
     };
     let places = places(node);
     let file = format!("{}/{EAL}", places.directory);
+    let arguments = match node.plan.kind().is_guest() {
+        // None are there in a VM that did not come up.
+        true => fs::read_to_string(noted(node)).unwrap_or_default(),
+        false => arguments(node, dpdk, &places, &addresses(node)),
+    };
     let mut all = vec![
-        (EAL_VARIABLE.to_owned(), arguments(node, dpdk, &places)),
+        (EAL_VARIABLE.to_owned(), arguments.trim_end().to_owned()),
         (EAL_FILE_VARIABLE.to_owned(), file),
     ];
-    if node.plan.kind() != NodeKind::Container {
+    if node.plan.kind() == NodeKind::Native {
         let runtime = format!("{}/{RUNTIME}", places.directory);
         all.push(("RUNTIME_DIRECTORY".to_owned(), runtime));
     }
     all
 }
 
-fn arguments(node: &Node<'_>, dpdk: &DpdkPlan, places: &Places) -> String {
+/// Addresses on the bus of the cards of hardware that it has.
+fn addresses(node: &Node<'_>) -> BTreeMap<String, String> {
+    let cards = node.devices.iter();
+    cards
+        .map(|(port, card)| (port.clone(), card.address.clone()))
+        .collect()
+}
+
+/// `devices` are the addresses of its ports on the bus, by the name of the port.
+fn arguments(
+    node: &Node<'_>,
+    dpdk: &DpdkPlan,
+    places: &Places,
+    devices: &BTreeMap<String, String>,
+) -> String {
+    let (name, kind) = (node.plan.name.as_str(), node.plan.kind());
     let mac = |port: &str| {
         let mut interfaces = node.plan.interfaces.iter();
         let found = interfaces.find(|interface| interface.name == port);
         found.map_or_else(String::new, |interface| interface.mac.to_string())
     };
-    let device = |port: &str| {
-        let card = node.devices.get(port);
-        card.map_or_else(String::new, |card| card.address.clone())
-    };
-    let mut all = dpdk.arguments(&node.plan.name, &places.pages, &places.socket, mac, device);
-    if node.plan.kind() != NodeKind::Container {
+    let device = |port: &str| devices.get(port).cloned().unwrap_or_default();
+    let mut all = dpdk.arguments((name, kind), &places.pages, &places.socket, mac, device);
+    if kind == NodeKind::Native {
         // The path of the node's directory may be too long for that of a socket.
         all.extend(["--no-shconf", "--no-telemetry"].map(str::to_owned));
     }
     all.join(" ")
 }
 
-/// Makes the directories and the file of a node with DPDK. To be called when it is started.
+/// The file of its arguments on the host.
+fn noted(node: &Node<'_>) -> PathBuf {
+    node.dir.join(DIRECTORY).join(EAL)
+}
+
+fn make_directory(path: &Path) -> Result<(), sys::Error> {
+    let mut private = DirBuilder::new();
+    let made = private.recursive(true).mode(0o700).create(path);
+    made.map_err(sys::Error::of("make", path.display()))
+}
+
+/// Notes the arguments of a VM, whose ports have these addresses inside. Returns the file's text, and its place there.
+pub(super) fn note(
+    node: &Node<'_>,
+    devices: &BTreeMap<String, String>,
+) -> Result<(String, String), sys::Error> {
+    let Some(dpdk) = &node.plan.dpdk else {
+        return Ok(Default::default());
+    };
+    let places = places(node);
+    let text = arguments(node, dpdk, &places, devices) + "\n";
+    make_directory(&node.dir.join(DIRECTORY))?;
+    write_atomically(&noted(node), text.as_bytes(), 0o644)?;
+    Ok((text, format!("{}/{EAL}", places.directory)))
+}
+
+/// Makes the directories and the file of a node with DPDK that is no VM. To be called when it is started.
 pub(super) fn make(node: &Node<'_>) -> Result<(), sys::Error> {
     let Some(dpdk) = &node.plan.dpdk else {
         return Ok(());
@@ -113,12 +157,10 @@ pub(super) fn make(node: &Node<'_>) -> Result<(), sys::Error> {
     let own = own.iter().map(|name| directory.join(name));
     let ports = node.sockets.keys().map(|port| ports.join(port));
     for path in std::iter::once(directory.clone()).chain(own).chain(ports) {
-        let mut private = DirBuilder::new();
-        let made = private.recursive(true).mode(0o700).create(&path);
-        made.map_err(sys::Error::of("make", path.display()))?;
+        make_directory(&path)?;
     }
-    let text = arguments(node, dpdk, &places(node)) + "\n";
-    write_atomically(&directory.join(EAL), text.as_bytes(), 0o644)
+    let text = arguments(node, dpdk, &places(node), &addresses(node)) + "\n";
+    write_atomically(&noted(node), text.as_bytes(), 0o644)
 }
 
 /// The binds by which a container sees its file and its sockets, outer before inner.

@@ -73,6 +73,7 @@ impl Guest {
             memory_bytes: 512 << 20,
             memory: GuestMemory::default(),
             hardware: VmHardware::default(),
+            iommu: false,
             kernel,
             initramfs,
             agent: agent(),

@@ -14,7 +14,7 @@ pub enum DpdkDriver {
     AfPacket,
     /// Rings in huge pages that the overlay's daemon serves, as it serves a VM's card. The node has no interface.
     VirtioUser,
-    /// Virtual functions behind the IOMMU, which the program drives itself. The node has no interface.
+    /// Virtual functions behind the IOMMU, or a VM's own cards, which the program drives itself. The node has no interface.
     Vfio,
 }
 
@@ -30,7 +30,7 @@ impl DpdkDriver {
         }
     }
 
-    /// The type of links that its ports are on, where that matters.
+    /// The type of links that its ports are on, where that matters and the node is no VM.
     pub(crate) fn link(self) -> Option<LinkKind> {
         match self {
             DpdkDriver::AfPacket => None,

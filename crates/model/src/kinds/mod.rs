@@ -19,6 +19,7 @@ pub use link::{
 };
 pub use node::{
     Acceleration, Bind, GuestRoot, GuestStart, Needs, NetworkStack, NodeKind, NodeProperties,
+    VM_MEMORY,
 };
 pub use storage::{DiskAio, DiskCache, DiskDevice, DiskFormat, GuestDisk, StorageType};
 pub use timestamps::Timestamps;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::container::Runtime;
 use crate::facts::document::Facts;
+use crate::units::Bytes;
 use crate::words::vocabulary;
 
 /// The kind of a node.
@@ -24,6 +25,9 @@ pub enum NodeKind {
 vocabulary!(NodeKind, {
     "native" => Native, "container" => Container, "vm" => Vm, "host" => Host,
 });
+
+/// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
+pub const VM_MEMORY: Bytes = Bytes(512 << 20);
 
 /// How a VM begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

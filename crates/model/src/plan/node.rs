@@ -23,7 +23,9 @@ pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use storage::StoragePlan;
 pub(super) use storage::check_space;
-pub use vm::{GuestMemory, GuestTopology, IMAGE_KERNEL, USUAL_KERNEL, VM_MEMORY, VmPlan};
+pub use vm::{GuestMemory, GuestTopology, IMAGE_KERNEL, USUAL_KERNEL, VmPlan};
+
+pub use crate::kinds::VM_MEMORY;
 
 use super::lacks::Lacks;
 use crate::diagnostic::Diagnostics;
@@ -244,8 +246,13 @@ impl NodePlan {
         }
         facts.extend(self.body.facts());
         facts.extend(self.storage.iter().map(StoragePlan::facts));
-        facts.extend(self.dpdk.iter().map(DpdkPlan::facts));
+        facts.extend(self.dpdk.iter().map(|dpdk| dpdk.facts(self.kind())));
         facts
+    }
+
+    /// DPDK in it, if its huge pages are the host's: a VM's are its own memory's.
+    pub fn dpdk_of_host(&self) -> Option<&DpdkPlan> {
+        self.dpdk.as_ref().filter(|_| !self.kind().is_guest())
     }
 
     /// Whether an interface is a port of DPDK that the node's kernel does not have.

@@ -155,7 +155,9 @@ impl Lab {
             ends.any(|end| end.node.value == node.name.value && dpdk.has(&end.interface))
         };
         let ports = self.nodes.iter().filter_map(|node| {
-            let dpdk = node.dpdk().filter(|dpdk| has_port(node, dpdk))?;
+            // A VM has an IOMMU of its own.
+            let dpdk = node.dpdk().filter(|_| !node.kind.is_guest())?;
+            let dpdk = Some(dpdk).filter(|dpdk| has_port(node, dpdk))?;
             let driver = dpdk.driver.filter(|d| d.value == DpdkDriver::Vfio)?;
             Some((node, driver))
         });

@@ -85,7 +85,7 @@ pub struct NodeFields {
     pub binds: Vec<Spanned<Bind>>,
     /// `storage:` directories whose files are held in a particular way.
     pub storage: Vec<Storage>,
-    /// `dpdk:` for containers and native nodes: huge pages and ports of DPDK.
+    /// `dpdk:` huge pages and ports of DPDK.
     pub dpdk: Option<Spanned<Dpdk>>,
     /// `hide:` for containers and VMs: paths of the image that are covered.
     pub hide: Vec<Spanned<String>>,
@@ -144,9 +144,8 @@ const KIND_ONLY: &[(&str, NodeKind, IsFor)] = &[
 /// Whether nodes of a kind understand a key.
 type IsFor = fn(NodeKind) -> bool;
 
-/// A VM has huge pages and cards of its own.
 fn has_dpdk(kind: NodeKind) -> bool {
-    !kind.is_guest() && !kind.is_host()
+    !kind.is_host()
 }
 
 fn is_container(kind: NodeKind) -> bool {

@@ -69,6 +69,10 @@ pub enum Error {
     Untracked,
     #[error("its network cards are gone with its QEMU")]
     CardsGone,
+    #[error("huge pages inside: {reason}")]
+    HugePages { reason: String },
+    #[error("ports of DPDK inside: {reason}")]
+    Ports { reason: String },
     #[error("QEMU gives no guest the CPU `{cpu}` here: {reason}")]
     Cpu { cpu: String, reason: String },
     #[error(transparent)]
@@ -122,6 +126,12 @@ impl Error {
                 Some("a newer QEMU: Debian 12 has one in its backports; KVM moves guests with any")
             }
             Self::CardsGone => Some("deploy the lab again, then restore it"),
+            Self::HugePages { .. } => Some(
+                "lower `hugepages` in its `dpdk`, or raise its `memory`; `page: 2MiB` fits everywhere",
+            ),
+            Self::Ports { .. } => Some(
+                "`driver: af-packet` needs nothing of the guest's kernel; `vfio` needs CONFIG_INTEL_IOMMU",
+            ),
             Self::NotADirectory { .. } => Some("share the directory that holds it"),
             _ => None,
         }

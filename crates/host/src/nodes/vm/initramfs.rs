@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use latlab_model::kinds::{DiskDevice, GuestRoot};
+use latlab_model::kinds::{DiskDevice, DpdkDriver, GuestRoot};
 use latlab_model::plan::NodePlan;
 
 use super::bzimage;
@@ -53,6 +53,8 @@ pub struct GuestModules {
     pub block: bool,
     /// Storage is on a disk of virtio-scsi.
     pub scsi: bool,
+    /// Programs drive network cards.
+    pub vfio: bool,
 }
 
 impl From<GuestRoot> for GuestModules {
@@ -61,12 +63,13 @@ impl From<GuestRoot> for GuestModules {
             root,
             block: false,
             scsi: false,
+            vfio: false,
         }
     }
 }
 
 impl GuestModules {
-    /// Those for a VM's root and disks.
+    /// Those for a VM's root, disks and DPDK.
     pub(crate) fn of(node: &NodePlan, root: GuestRoot) -> Self {
         let disks = node.storage.iter().filter_map(|storage| storage.guest);
         let devices: Vec<DiskDevice> = disks.map(|disk| disk.device).collect();
@@ -74,8 +77,15 @@ impl GuestModules {
             root,
             block: devices.contains(&DiskDevice::VirtioBlk),
             scsi: devices.contains(&DiskDevice::VirtioScsi),
+            vfio: drives_cards(node),
         }
     }
+}
+
+/// Whether programs of a VM drive its cards.
+pub(super) fn drives_cards(node: &NodePlan) -> bool {
+    let dpdk = node.dpdk.as_ref();
+    dpdk.is_some_and(|dpdk| dpdk.driver == DpdkDriver::Vfio)
 }
 
 /// Makes (or finds) the initramfs for a kernel. Fails when the agent is none, a module is missing, or the cache cannot
@@ -162,6 +172,9 @@ fn wanted_modules(transport: Transport, modules: GuestModules) -> Vec<&'static s
     if modules.block || modules.scsi {
         wanted.extend([CHECKSUMS, "ext4"]);
     }
+    if modules.vfio {
+        wanted.extend(["vfio_iommu_type1", "vfio_pci"]);
+    }
     wanted
 }
 
@@ -212,8 +225,12 @@ mod tests {
     #[test]
     fn disks_bring_their_drivers() {
         let of = |block, scsi| {
-            let root = GuestRoot::Share;
-            wanted_modules(Transport::NineP, GuestModules { root, block, scsi })
+            let modules = GuestModules {
+                block,
+                scsi,
+                ..GuestRoot::Share.into()
+            };
+            wanted_modules(Transport::NineP, modules)
         };
         assert!(!of(false, false).contains(&"ext4"));
         assert!(of(true, false).ends_with(&["virtio_blk", CHECKSUMS, "ext4"]));

@@ -9,6 +9,7 @@
 //! - [`qemu`] writes the command line, [`nic`] the network cards' part, [`Vm`] starts it and watches it, [`qmp`] controls it;
 //! - `confine` says what its servers on the host may see and do;
 //! - [`pin`] puts its threads where the blueprint says;
+//! - `dpdk` sets a guest's huge pages and ports up;
 //! - `start` does all of that for a planned node, `clone` from a saved one (`template`), `copy` from a `snapshot` of a node, and
 //!   `tuned` turns the knobs inside;
 //! - [`channel`] runs commands in it; [`clock`] compares its clock with the host's.
@@ -34,6 +35,7 @@ mod copy;
 pub(crate) mod cpio;
 mod cpu;
 pub mod disk;
+mod dpdk;
 mod driver;
 pub(crate) mod error;
 mod fingerprint;

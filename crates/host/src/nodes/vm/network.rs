@@ -33,13 +33,11 @@ pub(super) fn set_up(
 }
 
 fn config(node: &NodePlan, backends: &[NicBackend], hosts: Option<String>) -> NetworkConfig {
-    let interfaces = node.interfaces.iter().enumerate();
-    let interfaces = interfaces.map(|(index, i)| Interface {
+    let there = node.interfaces.iter().enumerate();
+    let there = there.filter(|(_, i)| !node.is_past_kernel(&i.name));
+    let interfaces = there.clone().map(|(index, i)| Interface {
         mac: i.mac.0,
-        own_mac: match backends.get(index) {
-            Some(NicBackend::Card(card)) => card.own_mac,
-            _ => None,
-        },
+        own_mac: backends.get(index).and_then(NicBackend::own_mac),
         name: i.name.clone(),
         mtu: Some(i.mtu),
         addresses: i
@@ -48,7 +46,7 @@ fn config(node: &NodePlan, backends: &[NicBackend], hosts: Option<String>) -> Ne
             .map(|a| (a.addr(), a.prefix_len()))
             .collect(),
     });
-    let routes = node.interfaces.iter().flat_map(|i| {
+    let routes = there.flat_map(|(_, i)| {
         i.routes.iter().map(|r| Route {
             destination: (r.to.addr(), r.to.prefix_len()),
             gateway: Some(r.via),

@@ -118,6 +118,8 @@ pub struct VmConfig<'a> {
     pub memory: GuestMemory,
     /// Its CPU and timers.
     pub hardware: VmHardware,
+    /// An IOMMU is there, without which its kernel gives no card to a program. Virtio's cards are not behind it.
+    pub iommu: bool,
     pub kernel: Kernel,
     /// From [`super::initramfs::prepare`].
     pub initramfs: PathBuf,
@@ -210,9 +212,12 @@ impl VmConfig<'_> {
                 }
             }
         }
-        if self.has_hardware() {
+        let cards = self.hardware_cards() as u64;
+        if cards > 0 {
             place.device(vfio::CONTAINER);
-            place.lock(self.memory_bytes + PINNED_BESIDE);
+            // Behind an IOMMU each may be given other memory.
+            let times = if self.iommu { cards } else { 1 };
+            place.lock(times * self.memory_bytes + PINNED_BESIDE);
         }
         Ok(place)
     }
@@ -242,8 +247,12 @@ impl VmConfig<'_> {
 
     /// Whether it drives cards of the host.
     fn has_hardware(&self) -> bool {
-        let mut nics = self.nics.iter();
-        nics.any(|nic| matches!(nic.served, Served::Hardware(_)))
+        self.hardware_cards() > 0
+    }
+
+    fn hardware_cards(&self) -> usize {
+        let is_hardware = |nic: &&Nic<'_>| matches!(nic.served, Served::Hardware(_));
+        self.nics.iter().filter(is_hardware).count()
     }
 
     fn boots(&self) -> bool {
@@ -382,6 +391,10 @@ impl VmConfig<'_> {
         if self.memory.locked {
             line.option("-overcommit", "mem-lock=on");
         }
+        if self.iommu && self.accelerator == Accelerator::Kvm {
+            // The IOMMU remaps interrupts, for which KVM leaves their controller to QEMU.
+            machine.push_str(",kernel-irqchip=split");
+        }
         line.option("-machine", machine);
         line.option("-accel", self.accelerator.qemu_name());
         if self.accelerator == Accelerator::Kvm && self.hardware.pit != LostTicks::default() {
@@ -389,6 +402,15 @@ impl VmConfig<'_> {
                 "-global",
                 format!("kvm-pit.lost_tick_policy={}", self.hardware.pit),
             );
+        }
+        if self.iommu {
+            // Before all devices that are behind it. VFIO of the host learns of its mappings by the caching mode.
+            let mode = if self.has_hardware() {
+                ",caching-mode=on"
+            } else {
+                ""
+            };
+            line.option("-device", format!("intel-iommu,intremap=on{mode}"));
         }
         line.option("-cpu", self.cpu());
         line.option("-smp", self.smp());
@@ -550,6 +572,7 @@ mod tests {
             memory_bytes: 512 << 20,
             memory: GuestMemory::default(),
             hardware: VmHardware::default(),
+            iommu: false,
             kernel: Kernel {
                 release: "6.1".into(),
                 origin: "test".into(),
@@ -658,6 +681,21 @@ mod tests {
             "{line}"
         );
         assert!(line.contains("memory-backend=ram") && line.contains("-overcommit mem-lock=on"));
+    }
+
+    #[test]
+    fn an_iommu_comes_before_what_is_behind_it() {
+        let mut config = config(Transport::NineP);
+        assert!(!text(&config).contains("iommu"));
+        config.iommu = true;
+        let line = text(&config);
+        let (before, behind) = line
+            .split_once("-device intel-iommu,intremap=on ")
+            .expect("an IOMMU");
+        assert!(!before.contains("-device") && behind.contains("-device"));
+        assert!(!line.contains("split"), "{line}");
+        config.accelerator = Accelerator::Kvm;
+        assert!(text(&config).contains(",kernel-irqchip=split -accel kvm"));
     }
 
     #[test]

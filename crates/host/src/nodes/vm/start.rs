@@ -17,9 +17,11 @@ use super::channel::{Channel, Moving};
 use super::clone;
 use super::copy;
 use super::disk::Disk;
+use super::dpdk;
 use super::error;
 use super::fingerprint;
 use super::guest::Vm;
+use super::initramfs::drives_cards;
 use super::kernel::Kernel;
 use super::migrate;
 use super::network;
@@ -219,6 +221,8 @@ impl PreparedVm {
         let mut targets = self.binds.iter().map(|bind| Path::new(&bind.target));
         let is_bound = targets.any(|target| Path::new(HOSTS).starts_with(target));
         let hosts = (!is_bound).then(|| node.hosts_file());
+        // Cards that its programs drive are gone from the guest's interfaces then.
+        dpdk::set_up(&channel, node, &start.backends)?;
         network::set_up(&channel, node, &start.backends, hosts)?;
         Ok((vm, channel))
     }
@@ -240,6 +244,7 @@ impl PreparedVm {
             memory_bytes: node.plan.memory.unwrap_or(VM_MEMORY).0,
             memory: self.plan.memory,
             hardware: self.plan.hardware.clone(),
+            iommu: drives_cards(node.plan),
             kernel: self.kernel.clone(),
             initramfs: self.initramfs.clone(),
             agent: node.agent.to_path_buf(),

@@ -1,5 +1,7 @@
 //! DPDK of a node in its plan, and what the lab or the machine does not have for it.
 
+mod guest;
+
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::{Diagnostics, Spanned, shown};
@@ -7,6 +9,8 @@ use crate::facts::Facts;
 use crate::kinds::{Bind, DpdkDriver, NodeKind};
 use crate::spec::{Dpdk, Endpoint, Lab, Link, Node, meet};
 use crate::units::{Bytes, CpuList};
+
+pub(in crate::plan) use guest::boot_words;
 
 /// Huge pages and ports of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,14 +44,18 @@ impl DpdkPlan {
         })
     }
 
-    /// Its memory and the path of its frames, as results name them.
-    pub fn facts(&self) -> String {
+    /// Its memory and the path of its frames in a node of this kind, as results name them.
+    pub fn facts(&self, kind: NodeKind) -> String {
         let DpdkPlan {
             huge_pages, driver, ..
         } = self;
         let path = match (self.ports.join(" "), driver.has_interface()) {
             (ports, _) if ports.is_empty() => "no ports".to_owned(),
             (ports, true) => format!("{ports} by {driver}, through the kernel"),
+            // Taps of the host are outside of it.
+            (ports, false) if kind.is_guest() => {
+                format!("{ports} by {driver}, past the guest's kernel")
+            }
             (ports, false) => format!("{ports} by {driver}, past the kernel and its taps"),
         };
         format!("DPDK with {huge_pages} in pages of {}, {path}", self.page)
@@ -57,20 +65,25 @@ impl DpdkPlan {
     /// its huge pages, and `socket` names the socket that serves a port.
     ///
     /// Segments are few files, because a vhost-user peer takes a handful of regions. Addresses are virtual, because no
-    /// port does DMA without an IOMMU. Of the PCI bus nothing is looked at but the ports, of which `device` is the address.
+    /// port does DMA without an IOMMU; a VM's virtio cards are not behind its own, and take physical ones. Of the PCI
+    /// bus nothing is looked at but the ports, of which `device` is the address.
     pub fn arguments(
         &self,
-        node: &str,
+        (node, kind): (&str, NodeKind),
         directory: &str,
         socket: impl Fn(&str) -> String,
         mac: impl Fn(&str) -> String,
         device: impl Fn(&str) -> String,
     ) -> Vec<String> {
+        let addresses = match kind.is_guest() && self.driver == DpdkDriver::Vfio {
+            true => "pa",
+            false => "va",
+        };
         let mut all = vec![
             format!("--file-prefix={node}"),
             format!("--huge-dir={directory}"),
             "--single-file-segments".to_owned(),
-            "--iova-mode=va".to_owned(),
+            format!("--iova-mode={addresses}"),
         ];
         // Without a list of devices DPDK would try all of the bus.
         if self.driver != DpdkDriver::Vfio || self.ports.is_empty() {
@@ -109,7 +122,6 @@ pub(in crate::plan) fn check_dpdk(lab: &Lab, facts: &Facts, errors: &mut Diagnos
     for node in &lab.nodes {
         let Some(dpdk) = node.dpdk() else { continue };
         check_devices(lab, node, dpdk, errors);
-        check_cores(node, dpdk, facts, errors);
         if let Some(variable) = node.fields.env.keys().find(|name| is_ours(name)) {
             let message = format!(
                 "`env` of node `{}` has `{variable}`, and so has `dpdk`",
@@ -119,9 +131,7 @@ pub(in crate::plan) fn check_dpdk(lab: &Lab, facts: &Facts, errors: &mut Diagnos
         }
         let mut binds = node.fields.binds.iter();
         let covers = |bind: &&Spanned<Bind>| meet(&bind.target, HUGE_PAGES_AT);
-        let bind = binds
-            .find(covers)
-            .filter(|_| node.kind == NodeKind::Container);
+        let bind = binds.find(covers).filter(|_| node.kind != NodeKind::Native);
         if let Some(bind) = bind {
             let message = format!(
                 "`binds` of node `{}` has `{}`, and its huge pages are at `{HUGE_PAGES_AT}`",
@@ -134,11 +144,16 @@ pub(in crate::plan) fn check_dpdk(lab: &Lab, facts: &Facts, errors: &mut Diagnos
                 "bind it at another place, or remove `dpdk`",
             );
         }
+        if node.kind.is_guest() {
+            guest::check(node, dpdk, errors);
+            continue;
+        }
+        check_cores(node, dpdk, facts, errors);
         check_memory(node, dpdk, facts, &mut wanted, errors);
     }
 }
 
-/// The place of a container's huge pages, where hosts have theirs.
+/// The place of a container's or a VM's huge pages, where hosts have theirs.
 pub const HUGE_PAGES_AT: &str = "/dev/hugepages";
 
 /// The arguments of [`DpdkPlan::arguments`], for commands of the node, and a file with the same.
@@ -198,15 +213,26 @@ fn check_port(node: &Node, dpdk: &Dpdk, link: &Link, end: &Endpoint, errors: &mu
         );
         errors.add(at, message, hint);
     };
-    let kind = link.kind.value;
-    if let Some(wanted) = driver.value.link().filter(|wanted| *wanted != kind) {
+    let (kind, is_guest) = (link.kind.value, node.kind.is_guest());
+    if is_guest && driver.value == DpdkDriver::VirtioUser {
+        let why = "whose rings are the host's, and a VM's memory is its own";
+        refuse(
+            driver.at,
+            why,
+            "use `driver: vfio`: the VM's card has such rings already",
+        );
+        return;
+    }
+    let wanted = driver.value.link().filter(|_| !is_guest);
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != kind) {
         let why = format!("and link `{}` is of type {kind}", *link.name);
         let hint = format!("use `type: {wanted}`, or `driver: af-packet`");
         refuse(driver.at, &why, &hint);
         return;
     }
+    // A VM's card is shaped by the host.
     let has_impairment = end.netem_at.is_some() || end.impairment.rate.is_some();
-    if has_impairment {
+    if has_impairment && !is_guest {
         let why = "which no delay, loss or rate of the kernel reaches";
         let hint = "remove them from this end, or use `driver: af-packet`";
         refuse(end.node.at, why, hint);
@@ -338,7 +364,7 @@ mod tests {
             let plan = planned(dpdk, link).unwrap();
             let dpdk = plan.nodes[1].dpdk.clone().unwrap();
             let all = dpdk.arguments(
-                "d",
+                ("d", plan.nodes[1].kind()),
                 "/dev/hugepages",
                 |port| format!("/s/{port}"),
                 |_| "02:00:00:00:00:01".into(),

@@ -2,18 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::dpdk::boot_words;
 use super::root::{HOST_IMAGE, RootPlan};
 use crate::boot;
 use crate::diagnostic::{Diagnostics, Mark, Spanned};
 use crate::facts::Facts;
-use crate::kinds::{Acceleration, GuestRoot, GuestStart, NetBackend, NodeKind, VmHardware, VmNet};
+use crate::kinds::{
+    Acceleration, GuestRoot, GuestStart, NetBackend, NodeKind, VM_MEMORY, VmHardware, VmNet,
+};
 use crate::plan::lacks::Lacks;
 use crate::profile::{Isolation, Profile, Wanted};
 use crate::spec::{Need, Node};
 use crate::units::Bytes;
 
-/// Memory of a VM that asks for none: enough for a distribution's kernel and the tools of a lab.
-pub const VM_MEMORY: Bytes = Bytes(512 << 20);
 /// The program that makes a file system image of a directory.
 const MKSQUASHFS: &str = "mksquashfs";
 /// Below this a distribution's kernel does not reach user space.
@@ -27,7 +28,7 @@ pub struct VmPlan {
     pub root_by: GuestRoot,
     /// A flavour, a path, or [`IMAGE_KERNEL`].
     pub kernel: String,
-    /// Kernel parameters: its profile's, then its own.
+    /// Kernel parameters: its profile's, those for DPDK, then its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub boot: Vec<String>,
     /// How its virtual CPUs lie to each other, where each has a CPU of the host.
@@ -141,6 +142,8 @@ impl VmPlan {
         let fields = &node.fields;
         // The node's own come last, so that they win.
         let mut boot = profile.map_or_else(Vec::new, |p| boot::of_guest(p, vcpus));
+        let dpdk = node.dpdk();
+        boot.extend(dpdk.map_or_else(Vec::new, |dpdk| boot_words(dpdk)));
         boot.extend(fields.boot.iter().map(|b| b.value.clone()));
         let kernel = fields.kernel.as_ref();
         let wanted = fields.acceleration.map(|a| a.value).unwrap_or_default();
@@ -152,6 +155,8 @@ impl VmPlan {
                 NetBackend::Qemu
             };
         }
+        // Packet sockets take frames as they are: no checksum is left out, and no segments are joined.
+        net.offloads &= !dpdk.is_some_and(|dpdk| dpdk.driver().has_interface());
         let hardware = fields.hardware.as_ref();
         let hardware = hardware.map(|own| own.value.clone()).unwrap_or_default();
         let memory = profile.map(GuestMemory::of).unwrap_or_default();
