@@ -212,7 +212,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c)
 }
 
-const MAX_LISTED: usize = 40;
+const MAX_LISTED: usize = 33;
 
 /// A hint for a word that is not one of `candidates`: the nearest, or all of them.
 pub fn hint_one_of(word: &str, candidates: &[&str]) -> String {

@@ -29,7 +29,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Takes a schedule's options. Errors: none that ends, and more packets than sequence numbers.
+    /// Takes a schedule's options. Errors: none that ends it.
     pub fn take(options: &mut Options) -> Result<Plan> {
         let plan = Plan {
             rate_pps: options
@@ -64,13 +64,18 @@ impl Plan {
                 plan.flow, plan.flows
             )));
         }
-        let most_packets = plan.most_packets();
-        if most_packets > u64::from(u32::MAX) {
-            return Err(Error::Usage(format!(
-                "{most_packets} packets: the sequence has 32 bits"
-            )));
-        }
         Ok(plan)
+    }
+
+    /// Refuses more packets than there are sequence numbers.
+    pub fn check(&self) -> Result<()> {
+        let most_packets = self.most_packets();
+        match u32::try_from(most_packets) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Error::Usage(format!(
+                "{most_packets} packets: the sequence has 32 bits"
+            ))),
+        }
     }
 
     /// More packets than the schedule will have, but not many more: what memory to ask for.

@@ -135,6 +135,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     options.finish("source")?;
     let most_packets = settings.plan.most_packets();
     common.check_memory(most_packets, BYTES_PER_PACKET)?;
+    settings.plan.check()?;
     common.apply()?;
     let (mut way, local) = settings.way()?;
     let mut records = touched_records(most_packets)?;

@@ -145,6 +145,14 @@ fn bad_arguments_are_reported_in_one_line_with_exit_code_2() {
             "--to [::1]:1: frames are built for IPv4 only",
         ),
         (
+            &["ptp-source", "--interface=lo", "--to=here", "--rate=1"],
+            "--to here: expected an Ethernet address",
+        ),
+        (
+            &["ptp-sink", "--interface=lo"],
+            "take timestamps of lo: its card does not stamp packets of both directions",
+        ),
+        (
             &["layer2", "--in=nothing0", "--out=nothing1", "--by=af-xdp"],
             "forward between nothing0 and nothing1: there is no interface nothing0",
         ),

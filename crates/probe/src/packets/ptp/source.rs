@@ -35,6 +35,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let plan = Plan::take(&mut options)?;
     options.finish("ptp-source")?;
     common.check_memory(plan.most_packets(), BYTES_PER_PACKET)?;
+    plan.check()?;
     common.apply()?;
     let interface = Interface::open(interface)?;
     let socket = interface.socket()?;
