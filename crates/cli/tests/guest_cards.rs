@@ -632,7 +632,7 @@ fn driven_by_a_vm(machine: &Machine<'_>, now: &str, before: &str) {
     // The emulated CPU has SVM, with which a guest boots in a third of the time of emulation within emulation. But it
     // misses the bound of the proof.
     machine.sh("modprobe kvm_amd || true");
-    machine.sh(&format!(
+    machine.long_sh(&format!(
         "{latlab} deploy --dry-run both.yaml > plan.json; test ! -e /dev/kvm || sed -i s/tcg/kvm/ /run/kernels/accelerator.json"
     ));
     let trace = "/sys/kernel/tracing";
