@@ -150,7 +150,7 @@ fn bad_arguments_are_reported_in_one_line_with_exit_code_2() {
         ),
         (
             &["ptp-sink", "--interface=lo"],
-            "take timestamps of lo: its card does not stamp packets of both directions",
+            "ask for the address of lo: lo is no Ethernet",
         ),
         (
             &["layer2", "--in=nothing0", "--out=nothing1", "--by=af-xdp"],
