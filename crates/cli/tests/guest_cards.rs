@@ -222,6 +222,17 @@ fn virtual_functions(bench: &Bench, path: &str) {
     machine.sh("latlab destroy functions");
     assert_eq!(machine.sh(CARDS_NOW), before);
 
+    // This driver has one queue, and sets no other number.
+    let many = FUNCTIONS.replace("vlan: 402", "vlan: 402, queues: 2");
+    machine.write("many.yaml", &many);
+    let refused = machine.try_sh("latlab deploy many.yaml");
+    assert_ne!(refused.code, 0, "{refused:#?}");
+    assert!(
+        refused.err.contains("its driver refuses 2 queues"),
+        "{refused:#?}"
+    );
+    assert_eq!(machine.sh(CARDS_NOW), before);
+
     machine.sh("echo 1 > /sys/class/net/eth0/device/sriov_numvfs");
     let others = machine.try_sh("latlab deploy functions.yaml");
     others.refused(

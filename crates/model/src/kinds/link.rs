@@ -202,6 +202,9 @@ pub struct FunctionSettings {
     /// The most that it sends; whole megabits per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tx_rate: Option<BitsPerSecond>,
+    /// Pairs of its queues, where the host's kernel drives it; else the driver's own number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
 }
 
 impl FunctionSettings {
@@ -213,6 +216,7 @@ impl FunctionSettings {
             self.trust.map(|on| switched("trust", on)),
             self.max_tx_rate
                 .map(|rate| format!("at most {rate} by the card")),
+            self.queues.map(|count| format!("queues {count}")),
         ];
         facts.into_iter().flatten().collect()
     }

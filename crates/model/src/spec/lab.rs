@@ -10,7 +10,7 @@ use super::node::{Node, NodeFields, read_tuning};
 use super::reader::{FromYaml, Object};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
-use crate::kinds::{Carrier, LinkKind, NodeKind, Streams, VXLAN_OVERHEAD};
+use crate::kinds::{Carrier, LinkKind, NodeKind, Streams, VXLAN_OVERHEAD, VmAttachment};
 use crate::units::BitsPerSecond;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -355,6 +355,7 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
             "max_tx_rate",
             LinkKind::Sriov,
         ),
+        (link.queues.map(|s| s.at), "queues", LinkKind::Sriov),
         (link.vm.map(|s| s.at), "vm", LinkKind::Sriov),
         (link.timestamps.map(|s| s.at), "timestamps", LinkKind::Phys),
         (interfaces.map(|s| s.at), "interfaces", LinkKind::Phys),
@@ -418,6 +419,19 @@ fn check_numbers(link: &Link, errors: &mut Diagnostics) {
     }
     let whole =
         |rate: &Spanned<BitsPerSecond>| rate.value.0 >= MEGABIT && rate.value.0 % MEGABIT == 0;
+    if let Some(count) = link
+        .queues
+        .filter(|count| !(1..=1024).contains(&count.value))
+    {
+        let message = format!("link `{name}` has {} queues", count.value);
+        errors.add(count.at, message, "from 1 to 1024 for each function");
+    }
+    let driven = link.vm.filter(|vm| vm.value == VmAttachment::Vfio);
+    if let (Some(count), Some(_)) = (link.queues, driven) {
+        let message = format!("link `{name}` has queues, and VMs drive its functions");
+        let hint = "remove `queues`: the VM's driver has as many as its CPUs";
+        errors.add(count.at, message, hint);
+    }
     if let Some(rate) = link.max_tx_rate.filter(|rate| !whole(rate)) {
         let message = format!(
             "max_tx_rate {} of link `{name}` is no whole number of megabits per second",

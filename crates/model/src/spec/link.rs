@@ -174,6 +174,8 @@ pub struct Link {
     pub trust: Option<Spanned<bool>>,
     /// `max_tx_rate:` of a sriov.
     pub max_tx_rate: Option<Spanned<BitsPerSecond>>,
+    /// `queues:` of each function of a sriov.
+    pub queues: Option<Spanned<u32>>,
     /// `vm:` how VMs have their functions of a sriov.
     pub vm: Option<Spanned<VmAttachment>>,
     /// `timestamps:` of a phys, whose cards take them.
@@ -199,6 +201,7 @@ impl Link {
             spoof_check: self.spoof_check.map(|on| on.value),
             trust: self.trust.map(|on| on.value),
             max_tx_rate: self.max_tx_rate.map(|rate| rate.value),
+            queues: self.queues.map(|count| count.value),
         }
     }
 
@@ -279,6 +282,7 @@ impl Link {
             spoof_check: o.get("spoof_check", errors),
             trust: o.get("trust", errors),
             max_tx_rate: o.get("max_tx_rate", errors),
+            queues: o.get("queues", errors),
             vm: o.get("vm", errors),
             timestamps: o.get("timestamps", errors),
             tunnel: None,

@@ -20,7 +20,7 @@ pub struct Recipe {
     pub components: Vec<String>,
     /// Packages beside those that every system has.
     pub packages: Vec<String>,
-    /// The kernel of VMs and machines that start with it: a [flavour](KERNELS), or a package.
+    /// The kernel of VMs and machines that start with it: a flavour, or a package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// Files by their paths in the image.

@@ -20,6 +20,7 @@ use super::{function, phys};
 use crate::links::builder::{End, LinkBuilder};
 use crate::links::error::Error;
 use crate::links::vm_end::{Card, NicBackend, VmEnd};
+use crate::sys::ethtool;
 use crate::sys::sriov::Device;
 
 /// How long a driver may take to make an interface of a function.
@@ -83,6 +84,9 @@ pub(super) fn make(
             continue;
         }
         let index = bound(link, &mut root, interface, &function)?;
+        if let Some(count) = settings.queues {
+            set_queues(link, &function, count)?;
+        }
         taps.extend(phys::give(link, &mut root, index, &end)?);
     }
     Ok(taps)
@@ -105,6 +109,24 @@ pub(super) fn card_of(plan: &Plan, interface: &InterfacePlan) -> Option<Card> {
         group: function.group()?,
         address: function.address,
         own_mac: None,
+    })
+}
+
+/// Sets the number of pairs of queues of a function. Their largest number is its driver's, which tells it for an interface only.
+fn set_queues(link: &LinkBuilder<'_>, function: &Device, count: u32) -> Result<(), Error> {
+    let interface = function.interface().unwrap_or_default();
+    let set = link.network.root.run(|| {
+        let (now, _) = ethtool::queues(&interface)?;
+        match now == count {
+            true => Ok(()),
+            false => ethtool::set_queues(&interface, count),
+        }
+    })?;
+    set.map_err(|source| Error::Undivided {
+        link: link.plan().name.clone(),
+        interface,
+        reason: format!("its driver refuses {count} queues: {source}"),
+        hint: "`ethtool -l` says how many there can be; leave `queues` out for drivers that set none",
     })
 }
 
