@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+pub use latlab_host::programs::quoted;
+
 /// A shell's script on a host. A host that does not answer is noticed within a minute.
 pub fn script(destination: &str, script: &str, options: &[&str]) -> Command {
     let mut ssh = Command::new("ssh");
@@ -12,20 +14,4 @@ pub fn script(destination: &str, script: &str, options: &[&str]) -> Command {
         .args(["--", destination])
         .arg(format!("exec sh -c {}", quoted(script)));
     ssh
-}
-
-/// A word of a shell.
-pub fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_takes_a_quoted_word_as_it_is() {
-        assert_eq!(quoted("/a b/$x"), "'/a b/$x'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
 }

@@ -62,6 +62,19 @@ impl Place {
         String::from_utf8(ran.stdout).unwrap()
     }
 
+    /// Makes an image twice, which is the same bytes both times, and has it in the cache then: what the first one said.
+    fn made_twice(&self, file: &Path) -> String {
+        let [one, two] = ["one.tar", "two.tar"].map(|name| self.0.join(name).display().to_string());
+        let first = self.made(file, &["--output", &one]);
+        assert!(first.starts_with("made: sha256:"), "{first}");
+        assert_eq!(self.made(file, &["--output", &two]), first);
+        tool(&["cmp", &one, &two]);
+        let third = self.made(file, &[]);
+        assert_eq!(third, first.replace("made:", "in the cache:"));
+        self.assert_nothing_left(&self.cache(), &listed(&self.cache()));
+        first
+    }
+
     /// A description that is refused leaves what was there.
     fn refused(&self, cache: &Path, text: &str, reason: &str) {
         let before = listed(cache);
@@ -114,19 +127,7 @@ fn nodes_have_the_packages_and_files_of_a_description() {
     let place = (!is_inside()).then(|| {
         let place = Place::new("images");
         let file = place.file("tools.yaml", RECIPE);
-        let [one, two] = ["one.tar", "two.tar"].map(|name| place.0.join(name));
-        let first = place.made(&file, &["--output", &one.display().to_string()]);
-        assert!(first.starts_with("made: sha256:"), "{first}");
-        let second = place.made(&file, &["--output", &two.display().to_string()]);
-        assert_eq!(first, second);
-        tool(&[
-            "cmp",
-            &one.display().to_string(),
-            &two.display().to_string(),
-        ]);
-        let third = place.made(&file, &[]);
-        assert_eq!(third, first.replace("made:", "in the cache:"));
-        place.assert_nothing_left(&place.cache(), &listed(&place.cache()));
+        place.made_twice(&file);
         assert_eq!(listed(&place.cache()).len(), 1);
         symlink("/var/cache/latlab/kernels", place.cache().join("kernels")).unwrap();
         place
@@ -185,22 +186,10 @@ fn vms_boot_the_kernel_of_their_image() {
     let place = (!is_inside()).then(|| {
         let place = Place::new("images-kernel");
         let file = place.file("tools.yaml", WITH_KERNEL);
-        let [one, two] = ["one.tar", "two.tar"].map(|name| place.0.join(name));
-        let first = place.made(&file, &["--output", &one.display().to_string()]);
-        let second = place.made(&file, &["--output", &two.display().to_string()]);
-        assert_eq!(first, second);
-        tool(&[
-            "cmp",
-            &one.display().to_string(),
-            &two.display().to_string(),
-        ]);
-        assert_eq!(
-            place.made(&file, &[]),
-            first.replace("made:", "in the cache:")
-        );
-        place.assert_nothing_left(&place.cache(), &listed(&place.cache()));
-        fs::remove_file(one).unwrap();
-        fs::remove_file(two).unwrap();
+        let first = place.made_twice(&file);
+        for name in ["one.tar", "two.tar"] {
+            fs::remove_file(place.0.join(name)).unwrap();
+        }
 
         // A live system has it, too.
         let live = place.0.join("live");

@@ -8,6 +8,11 @@ use std::path::PathBuf;
 /// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
+/// A word of a shell's.
+pub fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Finds a program as a shell does, and beyond `PATH` where root's programs are.
 pub fn find(name: &str) -> Option<PathBuf> {
     find_in(name, directories().into_iter())
@@ -65,5 +70,14 @@ mod tests {
         assert_eq!(find("text"), None);
         assert_eq!(find("folder"), None);
         fs::remove_dir_all(&at).unwrap();
+    }
+
+    #[test]
+    fn a_shell_reads_back_what_was_quoted() {
+        for word in ["/a b/$c", "/it's/`x`", "/\\n\"'"] {
+            let mut shell = std::process::Command::new("sh");
+            shell.arg("-c").arg(format!("printf %s {}", quoted(word)));
+            assert_eq!(shell.output().unwrap().stdout, word.as_bytes());
+        }
     }
 }

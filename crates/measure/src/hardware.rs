@@ -37,6 +37,10 @@ const COMPARISON: Load<'static> = Load {
     warmup_ms: 0,
 };
 
+/// Clocks differ by 200 parts in a million at most, and daemons of PTP slew them by a few more: a larger drift is a step.
+const MAX_DRIFT: f64 = 1e-3;
+const WAS_SET: &str = "its clock was set meanwhile; let no other program set it";
+
 /// An end of the link, whose card stamps.
 #[derive(Debug, Clone)]
 struct End {
@@ -62,9 +66,12 @@ pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
         Some(_) => compare(context, &sender, &receiver)?,
         None => None,
     };
-    transfer.check(&sender, &receiver)?;
-    let start = first_stamp(&transfer.sent).unwrap_or_default();
-    let map = before.zip(after).map(|(b, a)| clock::map(b, a, start));
+    let (_, start) = transfer.fastest(&sender, &receiver)?;
+    let both = before.zip(after);
+    if both.is_some_and(|(before, after)| !is_steady(before, after)) {
+        return Err(receiver.failed(WAS_SET));
+    }
+    let map = both.map(|(b, a)| clock::map(b, a, start));
     let mut measured = join(&transfer, start, map.as_ref());
     measured.clock = map;
     measured.add_endpoint("sender", &sender.node, &transfer.sent);
@@ -122,18 +129,21 @@ fn compare<N: Nodes>(
         return Ok(None);
     }
     let backward = Transfer::run(context, receiver, sender, &COMPARISON)?;
-    forward.check(sender, receiver)?;
-    backward.check(receiver, sender)?;
-    let (there, at_ns) = forward.fastest().unwrap_or_default();
-    let (back, _) = backward.fastest().unwrap_or_default();
-    let error_ns = u64::try_from((there + back) / 2).map_err(|_| {
-        receiver.failed("its clock was set while it was compared; let no other program set it")
-    })?;
+    let (there, at_ns) = forward.fastest(sender, receiver)?;
+    let (back, _) = backward.fastest(receiver, sender)?;
+    let error_ns = u64::try_from((there + back) / 2).map_err(|_| receiver.failed(WAS_SET))?;
     Ok(Some(Offset {
         offset_ns: (back - there) / 2,
         error_ns,
         at_ns,
     }))
+}
+
+/// Whether the difference of two clocks has changed by no more than their drift.
+fn is_steady(before: Offset, after: Offset) -> bool {
+    let change = (after.offset_ns - before.offset_ns).unsigned_abs() as f64;
+    let drift = (after.at_ns - before.at_ns).max(0) as f64 * MAX_DRIFT;
+    change <= drift + (before.error_ns + after.error_ns) as f64
 }
 
 impl Transfer {
@@ -161,24 +171,6 @@ impl Transfer {
         Ok(Transfer { sent, received })
     }
 
-    /// Fails without a packet that both cards stamped.
-    fn check(&self, from: &End, to: &End) -> Result<(), Error> {
-        let is_empty = |output: &Output, kind| output.of(kind).next().is_none();
-        if is_empty(&self.sent, SampleKind::Card) {
-            return Err(from.failed("its card stamped none of the packets that it sent"));
-        }
-        if is_empty(&self.received, SampleKind::Sink) {
-            return Err(to.failed("none of the packets arrived"));
-        }
-        if is_empty(&self.received, SampleKind::Card) {
-            return Err(to.failed("its card stamped none of the packets that it received"));
-        }
-        match self.fastest() {
-            Some(_) => Ok(()),
-            None => Err(to.failed("no packet was stamped by both cards; lower the rate")),
-        }
-    }
-
     fn has_one_clock(&self) -> bool {
         let clock = |output: &Output| match output.report.as_ref().map(|report| &report.counters) {
             Some(samples::Counters::Source(source)) => source.card_clock,
@@ -188,15 +180,26 @@ impl Transfer {
         clock(&self.sent).is_some() && clock(&self.sent) == clock(&self.received)
     }
 
-    /// The least time from card to card, each by its own clock, and when that packet was sent.
-    fn fastest(&self) -> Option<(i64, i64)> {
+    /// The least time from card to card, each by its own clock, and when that packet was sent. Fails without a packet that
+    /// both cards stamped.
+    fn fastest(&self, from: &End, to: &End) -> Result<(i64, i64), Error> {
         let sent = stamps(&self.sent);
         let received = self.received.of(SampleKind::Card);
         let times = received.filter_map(|record| {
             let sent_ns = *sent.get(&record.sequence)?;
             Some((record.end_ns as i64 - sent_ns, sent_ns))
         });
-        times.min()
+        let has = |kind| self.received.of(kind).next().is_some();
+        times.min().ok_or_else(|| match () {
+            () if sent.is_empty() => {
+                from.failed("its card stamped none of the packets that it sent")
+            }
+            () if !has(SampleKind::Sink) => to.failed("none of the packets arrived"),
+            () if !has(SampleKind::Card) => {
+                to.failed("its card stamped none of the packets that it received")
+            }
+            () => to.failed("no packet was stamped by both cards; lower the rate"),
+        })
     }
 }
 
@@ -207,11 +210,6 @@ fn stamps(output: &Output) -> HashMap<u32, i64> {
         all.entry(record.sequence).or_insert(record.end_ns as i64);
     }
     all
-}
-
-fn first_stamp(sent: &Output) -> Option<i64> {
-    let all = sent.of(SampleKind::Card).map(|record| record.end_ns as i64);
-    all.min()
 }
 
 /// Matches received packets with sent ones by sequence number. Latencies are from card to card. Packets that arrived without
@@ -316,7 +314,14 @@ mod tests {
                 (Card, 3, 0, 0, 905_040),
             ]),
         };
-        assert_eq!(transfer.fastest(), Some((900_007, 5_000)));
+        let end = End {
+            node: "n".into(),
+            interface: "lan0".into(),
+            mac: String::new(),
+            cpu: None,
+        };
+        let fastest = transfer.fastest(&end, &end).unwrap();
+        assert_eq!(fastest, (900_007, 5_000));
         let map = ClockMap {
             offset_before_ns: -900_000,
             offset_after_ns: -900_000,
@@ -341,5 +346,20 @@ mod tests {
             ]
         );
         assert_eq!(m.checks[0].value, 1.0 / 3.0);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_not_taken_for_one_that_drifts() {
+        let at = |at_ns, offset_ns| Offset {
+            offset_ns,
+            error_ns: 500,
+            at_ns,
+        };
+        let before = at(7_000_000_000, -3_600_000_000_000);
+        let after = |change: i64| at(9_000_000_000, -3_600_000_000_000 + change);
+        assert!(is_steady(before, after(400_000)));
+        assert!(is_steady(before, after(-2_001_000)));
+        assert!(!is_steady(before, after(3_000_000)));
+        assert!(!is_steady(before, after(3_600_000_000_000)));
     }
 }

@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 use latlab_model::spec::Recipe;
 
 use super::own_kernel::{self, ImageKernel, KernelWork};
-use super::quote::quoted;
 
+use crate::programs::quoted;
 use crate::sys::spawn::end_with_us;
 
 /// Time of files that are newer: an image does not depend on the hour that it was made in. A later time would be in the
@@ -111,7 +111,7 @@ fn arguments(recipe: &Recipe, keys: &str, work: &Path) -> Vec<String> {
     if !recipe.packages.is_empty() {
         all.push(format!("--include={}", recipe.packages.join(",")));
     }
-    let quoted = |name: &str| quoted(&work.join(name));
+    let quoted = |name: &str| quoted(&work.join(name).to_string_lossy());
     if recipe.kernel.is_some() {
         all.extend(own_kernel::hooks(work));
     }

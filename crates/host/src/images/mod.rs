@@ -32,7 +32,6 @@ mod layer;
 mod made;
 mod manifest;
 mod own_kernel;
-mod quote;
 pub(crate) mod squashfs;
 mod view;
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde::{Deserialize, Serialize};
 
-use super::quote::quoted;
 use crate::packages::{Archive, kernel};
+use crate::programs::quoted;
 
 /// The line with which the hook asks.
 pub(super) const ASKS: &str = "latlab: the package lists are there";
@@ -126,7 +126,8 @@ impl<'a> KernelWork<'a> {
 
 /// Hooks that ask for the kernel before anything is installed, and copy it before the image's own files.
 pub(super) fn hooks(work: &Path) -> [String; 2] {
-    let [config, answer, script] = [CONFIG, ANSWER, SCRIPT].map(|name| quoted(&work.join(name)));
+    let [config, answer, script] =
+        [CONFIG, ANSWER, SCRIPT].map(|name| quoted(&work.join(name).to_string_lossy()));
     let go_on = GO_ON.trim();
     [
         format!(
@@ -139,7 +140,7 @@ pub(super) fn hooks(work: &Path) -> [String; 2] {
 
 /// The lines that copy an unpacked kernel, and list its modules where the image can load any.
 fn copying(root: &Path, release: &str) -> String {
-    let (root, release) = (quoted(root), quoted(Path::new(release)));
+    let (root, release) = (quoted(&root.to_string_lossy()), quoted(release));
     format!(
         "mkdir -p \"$1/boot\" \"$1/lib/modules\"\n\
          cp -a {root}/boot/. \"$1/boot/\"\n\

@@ -183,7 +183,7 @@ impl Catch {
             return;
         }
         let stamp_flag = match (settings.stamp, kernel) {
-            (Stamp::User | Stamp::Hardware, _) => 0,
+            (Stamp::User, _) => 0,
             (Stamp::Kernel, Some(_)) => flags::KERNEL_STAMP,
             (Stamp::Kernel, None) => flags::STAMP_MISSING,
         };

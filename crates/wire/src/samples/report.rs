@@ -151,8 +151,6 @@ pub enum Stamp {
     User,
     /// By the kernel, when the packet entered its network stack.
     Kernel,
-    /// By the card, when the packet came from the wire.
-    Hardware,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -172,9 +170,9 @@ pub struct SinkCounters {
     pub reordered: u64,
     pub flows: u32,
     pub stamp: Stamp,
-    /// Packets without a stamp of the kernel or the card although one was asked for.
+    /// Packets for which the kernel, or the card of a [`card_clock`](Self::card_clock), gave no stamp although one was asked for.
     pub stamps_missing: u64,
-    /// Number of the card's clock (`/dev/ptpN`), for its stamps.
+    /// Number of the card's clock (`/dev/ptpN`), whose stamps are records of their own.
     pub card_clock: Option<u32>,
     /// `CLOCK_REALTIME − CLOCK_MONOTONIC` at the begin of the window, for kernel stamps.
     pub realtime_offset_start_ns: Option<i64>,

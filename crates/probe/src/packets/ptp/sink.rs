@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use latlab_wire::samples::{
-    Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters, Stamp, flags,
+    Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters, flags,
 };
 
 use super::frame;
@@ -37,7 +37,6 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         records: touched_records(max_packets)?,
         stamps: touched_records(max_packets)?,
         counters: SinkCounters {
-            stamp: Stamp::Hardware,
             card_clock: Some(interface.clock),
             ..SinkCounters::default()
         },
