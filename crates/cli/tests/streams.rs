@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use common::streams::supervisor;
 use common::{Bench, enter};
 use serde_json::Value;
 
@@ -265,19 +266,6 @@ fn a_supervisor_that_ends_leaves_streams_open_and_new_connections_plain() {
             bench.assert_clean();
         },
     );
-}
-
-/// The process that decides, below the one that keeps its listeners.
-fn supervisor(lab: &str, bench: &Bench) -> rustix::process::Pid {
-    let config = bench.run_dir().join(lab).join("streams/config");
-    let is_it = |pid: &i32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).into_owned();
-        line.contains("--kept") && line.contains(&config.display().to_string())
-    };
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    rustix::process::Pid::from_raw(all.find(is_it).unwrap()).unwrap()
 }
 
 /// Listens, and hands the listening socket to a program that connects at a path.

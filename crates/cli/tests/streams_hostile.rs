@@ -1,5 +1,5 @@
 //! Streams of programs that do not play by the rules: sides that close, reset and die at any moment while streams are switched
-//! off, on, and made plain; and more offers than the supervisor has room for.
+//! off, on, and made plain; more offers than the supervisor has room for; and offers that no server takes.
 
 mod common;
 
@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use common::python::{await_line, start};
+use common::streams::supervisor;
 use common::{Bench, enter, finish, until, whole};
 use serde_json::Value;
 
@@ -35,6 +36,11 @@ fn rounds(text: &str) -> BTreeMap<u64, Value> {
     let said = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
     said.map(|said| (said["round"].as_u64().unwrap(), said))
         .collect()
+}
+
+/// Whether a program has said that all went well, which is its last word.
+fn is_over(file: &str) -> bool {
+    fs::read_to_string(file).unwrap().ends_with("well\n")
 }
 
 /// Rules that hold for bytes from one side to the other, whatever both did.
@@ -73,7 +79,6 @@ fn whatever_both_sides_do_no_stream_is_short_without_an_error() {
             let server = start(bench, &name, "b", &arguments("server"));
             let client = start(bench, &name, "a", &arguments("client"));
             let end = Instant::now() + Duration::from_secs(120);
-            let is_over = |file: &str| fs::read_to_string(file).unwrap().ends_with("well\n");
             for turn in 0.. {
                 if is_over(&server) && is_over(&client) {
                     break;
@@ -210,6 +215,84 @@ fn a_full_table_of_offers_leaves_further_connections_plain() {
         bench.exec(&name, "c", &["python3", "-c", ASK]).good();
         assert_eq!(status(bench, &name)["streams"], streams + 20);
         bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+/// Opens a port again and again, and closes it once the client has come: it never accepts there.
+const DESERT: &str = "
+import socket, sys
+control = socket.create_server(('0.0.0.0', 7002))
+print('ready', flush=True)
+control = control.accept()[0]
+for _ in range(int(sys.argv[1])):
+    late = socket.create_server(('0.0.0.0', 7000), backlog=1000)
+    control.sendall(b'.')
+    assert control.recv(1) == b'.'
+    late.close()
+control.close()
+print('well', flush=True)
+at_once = socket.create_server(('0.0.0.0', 7001))
+while True:
+    conn = at_once.accept()[0]
+    conn.sendall(conn.recv(100))
+    conn.close()
+";
+
+/// Makes connections that no server accepts, and gives them up: half of them before the server does.
+const GIVE_UP: &str = "
+import socket, sys
+control = socket.create_connection(('10.1.0.2', 7002), 20)
+print('ready', flush=True)
+for _ in range(int(sys.argv[1])):
+    assert control.recv(1) == b'.'
+    conns = [socket.create_connection(('10.1.0.2', 7000), 20) for _ in range(500)]
+    for conn in conns[::2]:
+        conn.close()
+    control.sendall(b'.')
+    for conn in conns[1::2]:
+        conn.close()
+print('well', flush=True)
+";
+
+/// Memory that the supervisor has in use, in KiB.
+fn memory(bench: &Bench, lab: &str) -> u64 {
+    let pid = supervisor(lab, bench).as_raw_nonzero();
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let (number, _) = line.unwrap().trim().split_once(' ').unwrap();
+    number.parse().unwrap()
+}
+
+#[test]
+fn offers_that_no_server_takes_are_forgotten() {
+    const NAME: &str = "offers_that_no_server_takes_are_forgotten";
+    enter(NAME, |bench| {
+        let offers = std::env::var("LATLAB_TEST_OFFERS").map(|offers| offers.parse().unwrap());
+        let offers = offers.unwrap_or(if whole() { 10_000 } else { 2_000 });
+        let turns = &(offers / 500).to_string();
+        for streams in ["true", "tcp"] {
+            let name = bench.deploy(&format!("desert-{streams}"), &lab(streams));
+            let begun = memory(bench, &name);
+            let server = start(bench, &name, "b", &[DESERT, turns]);
+            let client = start(bench, &name, "a", &[GIVE_UP, turns]);
+            let end = Instant::now() + Duration::from_secs(300);
+            while [&server, &client].iter().any(|file| !is_over(file)) {
+                assert!(Instant::now() < end, "{}", status(bench, &name));
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            until("offers that no server took are forgotten", || {
+                status(bench, &name)["open"] == 0
+            });
+            let now = status(bench, &name);
+            println!("{now}");
+            assert_eq!(now["streams"], offers + 1, "{now}");
+            // The tables of 500 offers, however many there were.
+            let grown = memory(bench, &name).saturating_sub(begun);
+            assert!(grown < 16 << 10, "{grown} KiB");
+            bench.exec(&name, "c", &["python3", "-c", ASK]).good();
+            bench.latlab(&["destroy", &name]).good();
+        }
         bench.assert_clean();
     });
 }

@@ -13,6 +13,7 @@ pub mod namespaces;
 pub mod programs;
 pub mod python;
 pub mod storage;
+pub mod streams;
 pub mod study;
 pub mod world;
 
