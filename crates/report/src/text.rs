@@ -69,8 +69,23 @@ pub fn ratio(value: f64) -> String {
 /// A ratio with its interval, where it has one.
 pub fn ratio_with_interval(value: f64, ci95: Option<(f64, f64)>) -> String {
     match ci95 {
-        Some((low, high)) => format!("{} [{}, {}]", ratio(value), ratio(low), ratio(high)),
+        Some((low, high)) => format!("{} [{}, {}]", ratio(value), from(low), to(low, high)),
         None => ratio(value),
+    }
+}
+
+/// The ends of an interval that says next to nothing are not told to three digits.
+fn from(low: f64) -> String {
+    match low > 0.0 && low < 0.001 {
+        true => "<0.001".to_owned(),
+        false => ratio(low),
+    }
+}
+
+fn to(low: f64, high: f64) -> String {
+    match low < 1.0 && high > 1000.0 {
+        true => ">1000".to_owned(),
+        false => ratio(high),
     }
 }
 
@@ -177,6 +192,14 @@ mod tests {
         for (ns, expected) in cases {
             assert_eq!(nanos(ns), expected);
         }
+    }
+
+    #[test]
+    fn an_interval_that_says_next_to_nothing_is_cut_short() {
+        let shown = |ends| ratio_with_interval(1.18, Some(ends));
+        assert_eq!(shown((0.9, 1.5)), "1.18 [0.900, 1.50]");
+        assert_eq!(shown((7.69e-5, 18_000.0)), "1.18 [<0.001, >1000]");
+        assert_eq!(shown((2.0, 1200.0)), "1.18 [2.00, 1200]");
     }
 
     #[test]

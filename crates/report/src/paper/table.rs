@@ -9,7 +9,7 @@ use latlab_model::results::{
 
 use crate::style::{Look, WIDTH};
 use crate::table::{Align, Table, wrap};
-use crate::text::{quantity, ratio, with_interval};
+use crate::text::{quantity, ratio, ratio_with_interval};
 
 /// All of a paper: what it is, its tables, and what is not measured.
 pub fn render(paper: &PaperComparison, look: Look) -> String {
@@ -93,9 +93,7 @@ fn render_table(of: &PaperTable, look: Look) -> String {
 fn cells(name: &str, column: &str, row: &PaperRow, value: &PaperValue) -> Vec<String> {
     let shown = |value: Option<f64>, unit: &str| value.map_or(String::new(), |v| quantity(v, unit));
     let here = value.ratio.map_or(String::new(), |ratio| {
-        with_interval(ratio, value.ratio_ci95, "")
-            .trim()
-            .replace("  ", " ")
+        ratio_with_interval(ratio, value.ratio_ci95)
     });
     vec![
         name.to_owned(),
