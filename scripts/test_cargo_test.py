@@ -89,6 +89,15 @@ class CargoTest(unittest.TestCase):
         ran = self.run_tests({"first": text}, "SOME_VALUE=a b")
         self.assertEqual(ran.returncode, 0, ran.stdout)
 
+    def test_long_tests_are_left_out_of_a_quick_run(self):
+        name = "many_nodes_on_bridges"
+        files = {"first": NEVER.replace("NAME", "good") + ALWAYS.replace("NAME", name)}
+        quick = self.run_tests(files, "LATLAB_TEST_WHOLE=no")
+        self.assertEqual(quick.returncode, 0, quick.stdout)
+        self.assertIn("1 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out", quick.stdout)
+        whole = self.run_tests(files, "LATLAB_TEST_WHOLE=yes")
+        self.assertNotEqual(whole.returncode, 0, whole.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,8 @@
 """The tests that a quick run leaves out: each name is a test's."""
 
 import glob
+import importlib.machinery
+import importlib.util
 import os
 import re
 import unittest
@@ -8,10 +10,9 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def names():
-    with open(os.path.join(ROOT, "scripts/long-tests"), encoding="utf-8") as file:
-        lines = [line.strip() for line in file]
-    return [line for line in lines if line and not line.startswith("#")]
+LOADER = importlib.machinery.SourceFileLoader("cargo_test", os.path.join(ROOT, "scripts/cargo-test"))
+cargo_test = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADER.name, LOADER))
+LOADER.exec_module(cargo_test)
 
 
 class LongTests(unittest.TestCase):
@@ -22,10 +23,16 @@ class LongTests(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 functions.update(re.findall(r"^ *fn (\w+)\(\)", file.read(), re.MULTILINE))
         self.assertGreater(len(functions), 100)
-        self.assertEqual([name for name in names() if name not in functions], [])
+        self.assertEqual([name for name in cargo_test.long_tests() if name not in functions], [])
 
     def test_no_name_is_there_twice(self):
-        self.assertEqual(len(set(names())), len(names()))
+        names = cargo_test.long_tests()
+        self.assertEqual(len(set(names)), len(names))
+
+    def test_the_runner_is_told_after_its_own_arguments(self):
+        self.assertEqual(cargo_test.without(["a"], ["--test", "x"]), ["--test", "x", "--", "--skip", "a"])
+        given = ["--test", "x", "--", "--test-threads=1"]
+        self.assertEqual(cargo_test.without(["a", "b"], given), [*given, "--skip", "a", "--skip", "b"])
 
 
 if __name__ == "__main__":
