@@ -464,7 +464,10 @@ class Nspawn(Peer):
 
 
 class Lxc(Peer):
+    """A configuration as `lxc-create` writes it, which begins with what LXC has for all of its containers."""
+
     runtime, name = "lxc", "lxc-start"
+    COMMON = "/usr/share/lxc/config/common.conf"
 
     def network(self, _slot):
         return ["lxc.net.0.type = empty"]
@@ -472,7 +475,8 @@ class Lxc(Peer):
     def prepare_slot(self, slot):
         super().prepare_slot(slot)
         group = f"{self.group}/{slot}"
-        lines = [f"lxc.rootfs.path = dir:{self.root(slot)}", *self.network(slot)]
+        lines = [f"lxc.include = {self.COMMON}"] if Path(self.COMMON).exists() else []
+        lines += [f"lxc.rootfs.path = dir:{self.root(slot)}", *self.network(slot)]
         lines += ["lxc.mount.auto = proc:rw sys:ro", f"lxc.mount.entry = {self.bind(slot)} mnt none bind 0 0"]
         # Its words cannot be quoted.
         (Path(self.bind(slot)) / "first").write_text(FIRST[-1])

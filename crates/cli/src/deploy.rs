@@ -21,14 +21,15 @@ pub fn run(args: &Deploy) -> Outcome {
         // Before planning, because without root many of the machine's capabilities seem missing.
         need_root("deploy", "it creates network namespaces, links and cgroups")?;
     }
-    if args.host.is_none() {
-        match files::read_lab(&source, !args.no_isolation) {
+    let planned = match &args.host {
+        Some(host) => plan_part(args, &source, host),
+        None => match files::read_lab(&source, !args.no_isolation) {
             Ok(lab) if !lab.hosts.is_empty() => return hosts::deploy::run(args, &source, &lab),
-            Ok(_) => {}
-            Err(unusable) => return unusable.outcome(),
-        }
-    }
-    let plan = match plan(args, &source) {
+            Ok(lab) => files::plan_read(&source, &lab, Machine::Here),
+            Err(unusable) => Err(unusable),
+        },
+    };
+    let plan = match planned {
         Ok(plan) => plan,
         Err(unusable) => return unusable.outcome(),
     };
@@ -70,20 +71,14 @@ pub fn run(args: &Deploy) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plans the whole lab, or this machine's part of it.
-fn plan(args: &Deploy, source: &Source) -> Result<Plan, Unusable> {
-    let isolation = !args.no_isolation;
-    match &args.host {
-        Some(host) => {
-            let part = PartOf {
-                host,
-                keys: &args.peer_key.iter().cloned().collect(),
-                places: &args.place.iter().cloned().collect(),
-            };
-            Ok(files::planned_part(source, &part, isolation, &[])?.plan)
-        }
-        None => files::plan_lab(source, Machine::Here, isolation),
-    }
+/// Plans this machine's part of a lab on several.
+fn plan_part(args: &Deploy, source: &Source, host: &str) -> Result<Plan, Unusable> {
+    let part = PartOf {
+        host,
+        keys: &args.peer_key.iter().cloned().collect(),
+        places: &args.place.iter().cloned().collect(),
+    };
+    Ok(files::planned_part(source, &part, !args.no_isolation, &[])?.plan)
 }
 
 fn spinner(nodes: usize) -> ProgressBar {

@@ -247,9 +247,13 @@ impl Unusable {
 
 /// Reads and plans a lab, with or without its isolation.
 pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Unusable> {
-    let lab = read_lab(source, isolation)?;
-    let facts = machine.facts([&lab].into_iter(), &[], false)?;
-    plan_with(&lab, &facts, &profile).map_err(|all| source.mistakes(all))
+    plan_read(source, &read_lab(source, isolation)?, machine)
+}
+
+/// Plans a lab that was read from a source.
+pub fn plan_read(source: &Source, lab: &Lab, machine: Machine<'_>) -> Result<Plan, Unusable> {
+    let facts = machine.facts([lab].into_iter(), &[], false)?;
+    plan_with(lab, &facts, &profile).map_err(|all| source.mistakes(all))
 }
 
 /// A host of a lab on several, as it is told.

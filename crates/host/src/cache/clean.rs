@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Kind, LabUse};
 use super::error::Error;
-use super::find::{REMOVING, find, list};
+use super::find::{REMOVING, find_in, list};
 use super::in_use::alone;
 use crate::sys::tree;
 
 /// Another latlab is waited for this long by one who was asked to remove entries.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How many entries of a kind are kept, those that were used last; others have bounds where they are made.
-const KEPT: [(Kind, usize); 2] = [(Kind::Image, 16), (Kind::Kernel, 16)];
+/// Each with its directory: only those are looked through before every deployment.
+const KEPT: [(Kind, &str, usize); 2] = [(Kind::Image, "images", 16), (Kind::Kernel, "kernels", 16)];
 /// Labs of another state directory are not known, so what was used since then is not counted out.
 const SPARED: Duration = Duration::from_secs(86_400);
 
@@ -92,8 +93,9 @@ fn age(entry: &Entry) -> Duration {
 }
 
 fn beyond(cache: &Path) -> Result<Vec<Entry>, Error> {
-    let found = find(cache)?;
-    let of = |(kind, kept): (Kind, usize)| {
+    let directories = KEPT.map(|(_, directory, _)| PathBuf::from(directory));
+    let found = find_in(cache, directories)?;
+    let of = |(kind, _, kept): (Kind, &str, usize)| {
         let those = found.iter().filter(move |entry| entry.kind == kind);
         those
             .skip(kept)

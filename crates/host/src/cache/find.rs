@@ -30,12 +30,20 @@ pub fn list(cache: &Path, uses: &[LabUse]) -> Result<Vec<Entry>, Error> {
 }
 
 /// All entries without their sizes and labs.
-pub(super) fn find(cache: &Path) -> Result<Vec<Entry>, Error> {
-    let mut found = Vec::new();
+fn find(cache: &Path) -> Result<Vec<Entry>, Error> {
     let places = ["", "images", "disks", "kernels", "templates"].map(PathBuf::from);
     let programs = entries(&cache.join("borrowed"))?.into_iter();
     let programs = programs.map(|(name, _)| Path::new("borrowed").join(name));
-    for place in places.into_iter().chain(programs) {
+    find_in(cache, places.into_iter().chain(programs))
+}
+
+/// Those of some directories of the cache.
+pub(super) fn find_in(
+    cache: &Path,
+    places: impl IntoIterator<Item = PathBuf>,
+) -> Result<Vec<Entry>, Error> {
+    let mut found = Vec::new();
+    for place in places {
         for (name, metadata) in entries(&cache.join(&place))? {
             let Some(kind) = kind(&place, &name, &metadata) else {
                 continue;

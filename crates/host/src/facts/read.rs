@@ -24,10 +24,10 @@ pub fn read(options: &ReadOptions) -> Facts {
     let source = Source::here();
     // Even a reader who asks for nothing keeps off the CPUs that others were given.
     let placement = options.placement || !options.cpus.taken.is_empty();
-    // Tools that must be asked, and proofs, are waited for at the same time.
+    // Proofs, and tools that must be asked, are waited for at the same time.
     std::thread::scope(|scope| {
-        let proofs = scope.spawn(|| prove::prove(options));
-        let tools = scope.spawn(|| read_tools(options));
+        let is_proving = !options.prove.is_empty();
+        let proofs = is_proving.then(|| scope.spawn(|| prove::prove(options)));
         let (brief, family) = read_brief(&source);
         let hypervisor = brief.hypervisor.as_deref();
         let mut machine = Machine::default();
@@ -50,11 +50,12 @@ pub fn read(options: &ReadOptions) -> Facts {
             interfaces_in_use,
             cpus_quiet: options.cpus.quiet.clone(),
             cpus_taken: options.cpus.taken.clone(),
-            tools: tools.join().unwrap_or_default(),
+            tools: read_tools(options),
             machine,
             ..Facts::default()
         };
-        let mut outcomes = proofs.join().unwrap_or_default();
+        let proven = proofs.and_then(|proofs| proofs.join().ok());
+        let mut outcomes = proven.unwrap_or_default();
         let seen = observed::all(&source, &options.prove);
         outcomes.extend(seen);
         conclude(&mut facts, &source, family, outcomes);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::texts;
-use crate::programs::find;
+use crate::programs::Directories;
 use crate::sys::command::output;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,9 +191,10 @@ pub(super) enum Ask {
 }
 
 pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
+    let directories = Directories::distinct();
     let found = TOOLS
         .iter()
-        .filter_map(|tool| Some((tool, place(tool.name)?)));
+        .filter_map(|tool| Some((tool, place(tool.name, &directories)?)));
     let found: Vec<(&Tool, PathBuf)> = found.collect();
     let file = cache.join("tools.json");
     let known: VersionCache = match ask {
@@ -204,14 +205,16 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
             .unwrap_or_default(),
     };
     let mut now = VersionCache::default();
-    let unknown = |path: &Path| {
-        let version = known.0.get(path).filter(|v| v.is_unchanged(path));
-        version.is_none()
-    };
+    for (_, path) in &found {
+        if let Some(version) = known.0.get(path).filter(|v| v.is_unchanged(path)) {
+            now.0.insert(path.clone(), version.clone());
+        }
+    }
+    let old = now.0.len();
     std::thread::scope(|scope| {
         let asked: Vec<_> = found
             .iter()
-            .filter(|(_, path)| ask != Ask::Nobody && unknown(path))
+            .filter(|(_, path)| ask != Ask::Nobody && !now.0.contains_key(path))
             .map(|(tool, path)| (path, scope.spawn(|| Version::ask(path, tool.ask))))
             .collect();
         for (path, answer) in asked {
@@ -221,11 +224,7 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
             }
         }
     });
-    let news = !now.0.is_empty();
-    for (_, path) in found.iter().filter(|(_, path)| !unknown(path)) {
-        now.0.insert(path.clone(), known.0[path].clone());
-    }
-    if news {
+    if now.0.len() > old {
         // Only time is lost if it cannot be kept, by an ordinary user for example.
         let _ = keep(&file, &now);
     }
@@ -237,16 +236,16 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
 }
 
 /// A program in the path, or a header where distributions have it, by its ending.
-fn place(name: &str) -> Option<PathBuf> {
+fn place(name: &str, directories: &Directories) -> Option<PathBuf> {
     if !name.ends_with(".h") {
-        return find(name);
+        return directories.find(name);
     }
     let machine = std::env::consts::ARCH;
-    let directories = [
+    let headers = [
         format!("/usr/lib/{machine}-linux-gnu/openmpi/include"),
         "/usr/include".to_owned(),
     ];
-    let mut files = directories.iter().map(|at| Path::new(at).join(name));
+    let mut files = headers.iter().map(|at| Path::new(at).join(name));
     files.find(|file| file.is_file())
 }
 

@@ -8,12 +8,12 @@
 //! labelled, or about to be, and it is in the lab's cgroup.
 //!
 //! `clone3` is called directly, because a child can be *born* in a cgroup only so (see
-//! [`CgroupEntry`]), and because it hands back a pidfd of the child without a race.
+//! [`CgroupEntry`]), and because it hands back a pidfd of the child without a race (see [`vfork`]).
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ use rustix::process::{Signal, getpid, getppid};
 
 mod child;
 mod options;
+mod vfork;
 
 pub use options::{Confinement, Executable, Root};
 
@@ -178,7 +179,9 @@ impl<'a> Spawn<'a> {
         let (report_in, report_out) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Error::of("make", "a pipe"))?;
         let mut child = self.prepare(streams, null.as_fd(), report_out.as_fd())?;
-        let (pid, pidfd) = self.fork(&mut child)?;
+        let cgroup = self.cgroup.and_then(CgroupEntry::unified);
+        let started = vfork::start(&mut child, cgroup.map(|group| group.as_raw_fd()));
+        let (pid, pidfd) = started.map_err(Error::of("start", self.program.display()))?;
         // The child's copy must be the only one, so that its exec ends our read.
         drop(report_out);
         let mut report = [0; 5];
@@ -342,44 +345,7 @@ impl<'a> Spawn<'a> {
             Error::because("start", self.program.display(), kind, reason)
         })
     }
-
-    fn fork(&self, child: &mut Child<'_>) -> Result<(u32, OwnedFd), Error> {
-        let mut pidfd: RawFd = -1;
-        // SAFETY: clone_args is a plain C struct for which all zeroes mean "nothing asked for".
-        let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
-        arguments.flags = libc::CLONE_PIDFD as u64;
-        arguments.pidfd = (&raw mut pidfd) as u64;
-        arguments.exit_signal = libc::SIGCHLD as u64;
-        if let Some(directory) = self.cgroup.and_then(CgroupEntry::unified) {
-            arguments.flags |= CLONE_INTO_CGROUP;
-            arguments.cgroup = directory.as_raw_fd() as u64;
-        }
-        // SAFETY: without CLONE_VM the child gets a copy of the address space and returns on a copy
-        // of this stack, as after fork. `arguments` and `pidfd` outlive the call. Other threads do
-        // not exist in the child and may have held locks; `Child::run` takes none and never returns.
-        let pid = unsafe {
-            libc::syscall(
-                libc::SYS_clone3,
-                &raw const arguments,
-                size_of::<libc::clone_args>(),
-            )
-        };
-        match pid {
-            0 => child.run(),
-            pid if pid > 0 => {
-                // SAFETY: the kernel stored a new descriptor there, which has no other owner.
-                Ok((pid as u32, unsafe { OwnedFd::from_raw_fd(pidfd) }))
-            }
-            _ => {
-                let error = io::Error::last_os_error();
-                Err(Error::of("start", self.program.display())(error))
-            }
-        }
-    }
 }
-
-/// `linux/sched.h`; too wide for the `c_int` that libc's flags are.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// The file to execute: the program itself if it has a slash, else the first match in `PATH`.
 fn find_program(program: &Path) -> Result<PathBuf, Error> {
@@ -521,6 +487,39 @@ mod tests {
         assert_eq!(tied.collect().unwrap(), Some(Exit::Signal(libc::SIGKILL)));
         assert!(!free.has_ended().unwrap());
         assert_eq!(super::super::process::stop(&[free], TIMEOUT).unwrap(), []);
+    }
+
+    #[test]
+    fn threads_that_start_processes_at_once_get_their_own() {
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                scope.spawn(move || {
+                    for round in 0..20 {
+                        let said = format!("{thread} {round}");
+                        let output =
+                            shell(&format!("echo {said}; exit {thread}")).run(b"", TIMEOUT);
+                        let output = output.unwrap();
+                        assert_eq!(output.exit, Exit::Code(thread));
+                        assert_eq!(output.stdout, format!("{said}\n").as_bytes());
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn signals_are_blocked_in_neither_process_afterwards() {
+        let blocked = |pid: &str| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let line = status.lines().find(|line| line.starts_with("SigBlk:"));
+            line.unwrap().to_owned()
+        };
+        let before = blocked("thread-self");
+        let process = shell("exec sleep 60").start().unwrap();
+        assert_eq!(blocked("thread-self"), before);
+        let none = format!("SigBlk:\t{}", "0".repeat(16));
+        assert_eq!(blocked(&process.id().pid.to_string()), none);
+        super::super::process::stop(&[process], TIMEOUT).unwrap();
     }
 
     #[test]

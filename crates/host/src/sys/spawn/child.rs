@@ -1,5 +1,5 @@
-//! The child between `clone3` and `execve`: system calls only, no allocation, no lock, because other
-//! threads of the parent may have held any.
+//! The child between `clone3` and `execve`: system calls only, no allocation, no lock, because it is in the memory of its
+//! parent, whose other threads may hold any.
 
 use std::ffi::CString;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -196,17 +196,18 @@ impl Child<'_> {
     }
 
     fn prepare_signals(&self) -> Result<(), Errno> {
-        // SAFETY: the set is initialised by sigemptyset; all calls only change this process. What is
-        // ignored would be inherited (SIGPIPE by every Rust program, SIGINT by whatever a script runs in
+        // SAFETY: the set is initialised by sigemptyset; all calls only change this process, whose handlers are a copy. What
+        // is ignored would be inherited (SIGPIPE by every Rust program, SIGINT by whatever a script runs in
         // the background), and a shell cannot even trap it then. Signals that cannot be set
-        // are refused, which does no harm.
+        // are refused, which does no harm. No signal is let in before its handler is gone: it would run in the
+        // parent's memory.
         unsafe {
-            let mut none = std::mem::MaybeUninit::uninit();
-            libc::sigemptyset(none.as_mut_ptr());
-            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
             for signal in 1..=libc::SIGRTMAX() {
                 libc::signal(signal, libc::SIG_DFL);
             }
+            let mut none = std::mem::MaybeUninit::uninit();
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
         }
         if !self.tied {
             rustix::process::set_parent_process_death_signal(None)?;
