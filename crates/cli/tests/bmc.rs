@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cluster::Cluster;
-use common::{Bench, Said, enter, fetch, finish, finished, tool, until, whole};
+use common::{Bench, Said, enter, fetch, finish, finished, tool, until};
 use latlab_samples::RunDir;
 use serde_json::Value;
 
@@ -357,10 +357,6 @@ fn rounds() -> usize {
 #[test]
 fn a_machine_boots_a_live_system_with_the_parameters_asked_for() {
     const NAME: &str = "a_machine_boots_a_live_system_with_the_parameters_asked_for";
-    if !whole() {
-        println!("skipped: it boots a machine; LATLAB_TEST_WHOLE=1 does it");
-        return;
-    }
     fetch("cloud");
     enter(NAME, |bench| {
         let mut cluster = Cluster::new(bench, 1);

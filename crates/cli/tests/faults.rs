@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    Bench, enter, finish, finished, labelled, namespaces, signal, text, tool, until, whole,
+    Bench, enter, enter_with_vms, finish, finished, labelled, namespaces, signal, text, tool,
+    until, whole,
 };
 use serde_json::Value;
 
@@ -260,11 +261,7 @@ fn missing_requirements_of_a_measurement_are_named() {
 
 #[test]
 fn a_guest_that_panics_is_quoted() {
-    enter("a_guest_that_panics_is_quoted", |bench| {
-        if !whole() {
-            println!("skipped: VMs are tested with LATLAB_TEST_WHOLE=1");
-            return;
-        }
+    enter_with_vms("a_guest_that_panics_is_quoted", |bench| {
         // With and without a reboot on panic, which ends QEMU.
         for panic in ["panic=-1", "panic=0"] {
             let file = bench.file(
@@ -323,11 +320,7 @@ fn a_cpu_that_qemu_does_not_give_is_refused() {
 
 #[test]
 fn a_silent_agent_times_out() {
-    enter("a_silent_agent_times_out", |bench| {
-        if !whole() {
-            println!("skipped: VMs are tested with LATLAB_TEST_WHOLE=1");
-            return;
-        }
+    enter_with_vms("a_silent_agent_times_out", |bench| {
         let lab = "name: NAME\ntopology: {nodes: {a: {kind: vm, memory: 256MiB}}}\n";
         let file = bench.file("mute", lab);
         let is_qemu = |pid: &u32| {

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use common::machine::Machine;
-use common::{Bench, enter, guests, tool, whole};
+use common::{Bench, enter, guests, tool};
 use latlab_model::plan::{Blueprint, NodePlace};
 use latlab_model::units::CpuList;
 
@@ -362,10 +362,6 @@ fn path_with_two_nodes(bench: &Bench) -> String {
 fn queues_of_a_vm_are_served_by_vhost() {
     const NAME: &str = "queues_of_a_vm_are_served_by_vhost";
     if !guests() {
-        return;
-    }
-    if !whole() {
-        println!("skipped: a guest in a guest takes minutes; LATLAB_TEST_WHOLE=1 runs it");
         return;
     }
     enter(NAME, served_by_vhost);

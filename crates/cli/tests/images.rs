@@ -120,10 +120,6 @@ fn is_inside() -> bool {
 #[test]
 fn nodes_have_the_packages_and_files_of_a_description() {
     const NAME: &str = "nodes_have_the_packages_and_files_of_a_description";
-    if !whole() {
-        println!("skipped: an image is made in a minute; LATLAB_TEST_WHOLE=1 does it");
-        return;
-    }
     let place = (!is_inside()).then(|| {
         let place = Place::new("images");
         let file = place.file("tools.yaml", RECIPE);
@@ -179,10 +175,6 @@ run: [\"echo by an image > /srv/made\"]
 #[test]
 fn vms_boot_the_kernel_of_their_image() {
     const NAME: &str = "vms_boot_the_kernel_of_their_image";
-    if !whole() {
-        println!("skipped: an image is made in a minute; LATLAB_TEST_WHOLE=1 does it");
-        return;
-    }
     let place = (!is_inside()).then(|| {
         let place = Place::new("images-kernel");
         let file = place.file("tools.yaml", WITH_KERNEL);

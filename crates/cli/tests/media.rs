@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Bench, enter, fetch, tool, until, whole};
+use common::{Bench, enter, fetch, tool, until};
 
 /// Firmware of UEFI, which Debian and Ubuntu have in one package.
 const FIRMWARE: &str = "/usr/share/ovmf/OVMF.fd";
@@ -45,10 +45,6 @@ fn starts_from(bench: &Bench, name: &str, words: &[&str]) {
 #[test]
 fn a_machine_starts_a_live_system_from_a_medium() {
     const NAME: &str = "a_machine_starts_a_live_system_from_a_medium";
-    if !whole() {
-        println!("skipped: it boots machines; LATLAB_TEST_WHOLE=1 does it");
-        return;
-    }
     fetch("cloud");
     enter(NAME, |bench| {
         let root = bench.small_root();

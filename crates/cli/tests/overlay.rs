@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{Bench, enter, labelled, tool, whole};
+use common::{Bench, enter, enter_with_vms, labelled, tool, whole};
 
 /// A process, a container and, where all of it is asked for, a virtual machine on one overlay.
 fn lab(carrier: &str, cable: &str) -> String {
@@ -383,10 +383,7 @@ fn a_dead_daemon_is_restarted_and_reported() {
 /// Real guests under QEMU: the daemon dies without a word and comes back, then a guest does.
 #[test]
 fn guests_survive_their_daemon_and_their_neighbours() {
-    if !whole() {
-        return;
-    }
-    enter(
+    enter_with_vms(
         "guests_survive_their_daemon_and_their_neighbours",
         |bench| {
             let lab = "name: NAME\ntopology:\n  kinds: {vm: {memory: 256MiB, start: clone}}\n  nodes: {a: {kind: native}, \
@@ -450,10 +447,7 @@ fn guests_survive_their_daemon_and_their_neighbours() {
 #[test]
 fn a_guest_is_on_the_overlay_also_where_run_is_on_a_disk() {
     const NAME: &str = "a_guest_is_on_the_overlay_also_where_run_is_on_a_disk";
-    if !whole() {
-        return;
-    }
-    enter(NAME, |bench| {
+    enter_with_vms(NAME, |bench| {
         let lab = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, v: {kind: vm, memory: 256MiB, start: clone}}\n  \
             links: [{type: overlay, carrier: local, endpoints: [\"a:eth0\", \"v:eth0\"]}]\n";
         // Sockets' paths are short.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Bench, enter, tool, whole};
+use common::{Bench, enter, enter_with_vms, tool};
 
 const LAB: &str = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: container}}\n  links:\n    \
                    - {type: phys, mtu: 1600, endpoints: [\"a:eth0\", \"b:lan0\"], interfaces: [nic0, nic1]}\n    \
@@ -100,11 +100,7 @@ fn packets_are_timed_by_taps_and_explained() {
 
 #[test]
 fn a_vm_has_all_frames_of_an_interface() {
-    if !whole() {
-        println!("skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1");
-        return;
-    }
-    enter("a_vm_has_all_frames_of_an_interface", |bench| {
+    enter_with_vms("a_vm_has_all_frames_of_an_interface", |bench| {
         pair(bench);
         let text = LAB.replace(
             "b: {kind: container}",

@@ -1,17 +1,13 @@
 //! The kernel's own tracers of noise, inside a guest whose kernel has them: Debian's real-time kernel.
-//! Only with `LATLAB_TEST_WHOLE=1`, as every test with a guest here.
 
 mod common;
 
-use common::{enter, fetch, whole};
+use common::{enter_with_vms, fetch};
 
 #[test]
 fn noise_uses_the_tracers_of_a_real_time_kernel() {
-    if !whole() {
-        return;
-    }
     fetch("rt");
-    enter("noise_uses_the_tracers_of_a_real_time_kernel", |bench| {
+    enter_with_vms("noise_uses_the_tracers_of_a_real_time_kernel", |bench| {
         // The guest has the host's root, but not the directories that tests are built in.
         let here = std::path::Path::new(env!("CARGO_BIN_EXE_latlab")).parent();
         let lab = format!(

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use common::{Bench, enter, tool, until, whole};
+use common::{Bench, enter, tool, until};
 use serde_json::Value;
 
 const LAB: &str = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  links:\n    \
@@ -58,9 +58,6 @@ fn web_servers_databases_and_static_programs_run_unchanged() {
     enter(
         "web_servers_databases_and_static_programs_run_unchanged",
         |bench| {
-            if !whole() {
-                return;
-            }
             // The servers' users look into it.
             fs::set_permissions(bench.root(), fs::Permissions::from_mode(0o755)).unwrap();
             let lab = bench.deploy("programs", LAB);

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{Bench, Said, enter, finish, finished, signal, text, tool, whole};
+use common::{Bench, Said, enter, fetch, finish, finished, signal, text, tool, whole};
 use serde_json::Value;
 
 /// The machine has one set of knobs: one test at a time. Held outside of the namespaces too.
@@ -679,10 +679,7 @@ fn lab_with_latlab_in_its_guest() -> String {
 /// Cgroup version 2, in a guest, because this machine has version 1.
 #[test]
 fn in_a_guest_a_partition_of_version_2_is_applied_and_reverted() {
-    if !whole() {
-        println!("skipped: boots a virtual machine; LATLAB_TEST_WHOLE=1 runs it");
-        return;
-    }
+    fetch("standard");
     alone(
         "in_a_guest_a_partition_of_version_2_is_applied_and_reverted",
         |bench| {
@@ -779,13 +776,12 @@ echo as it was
 #[test]
 fn in_a_guest_irqbalance_is_stopped_and_continued() {
     let there = Path::new("/usr/sbin/irqbalance").exists();
-    if !whole() || !there {
-        println!(
-            "skipped: boots a virtual machine: LATLAB_TEST_WHOLE=1, with irqbalance installed"
-        );
+    if !there {
+        println!("skipped: irqbalance is not installed");
         return;
     }
     let name = "in_a_guest_irqbalance_is_stopped_and_continued";
+    fetch("standard");
     alone(name, |bench| {
         let lab = bench.deploy("balancer", &lab_with_latlab_in_its_guest());
         let done = bench.exec(&lab, "g", &["/bin/sh", "-c", BALANCER]);

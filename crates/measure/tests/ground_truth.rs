@@ -370,10 +370,6 @@ fn causes_of_overwritten_events_are_still_named() {
     if bench::device() {
         return;
     }
-    if !whole() {
-        println!("skipped: a whole run has it");
-        return;
-    }
     let _alone = ALONE.lock();
     namespaces::enter(NAME, || {
         let mut bench = Bench::new();

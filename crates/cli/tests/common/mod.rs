@@ -56,14 +56,27 @@ pub fn kinds() -> &'static [&'static str] {
     }
 }
 
-/// Runs a test as root of namespaces of its own. What VMs need from the network is fetched before:
-/// inside there is none.
-pub fn enter(name: &str, body: impl FnOnce(&Bench)) {
+/// Runs a test that always boots VMs, as [`enter`] does. What they need from the network is fetched before: inside there
+/// is none.
+pub fn enter_with_vms(name: &str, body: impl FnOnce(&Bench)) {
     let outside = std::env::var_os("LATLAB_TEST_INSIDE").is_none();
-    if outside && (whole() || guests()) && rustix::process::geteuid().is_root() {
+    if outside && rustix::process::geteuid().is_root() {
         static FETCHED: OnceLock<()> = OnceLock::new();
         FETCHED.get_or_init(fetch_kernel);
     }
+    enter_namespaces(name, body);
+}
+
+/// Runs a test as root of namespaces of its own. In a whole run and in one of guests it may boot VMs.
+pub fn enter(name: &str, body: impl FnOnce(&Bench)) {
+    if whole() || guests() {
+        enter_with_vms(name, body);
+    } else {
+        enter_namespaces(name, body);
+    }
+}
+
+fn enter_namespaces(name: &str, body: impl FnOnce(&Bench)) {
     namespaces::enter(name, || {
         let bench = Bench::new();
         body(&bench);
