@@ -14,34 +14,36 @@ runtimes = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADE
 LOADER.exec_module(runtimes)
 
 
-def round_of(empty, own, peer, times=1):
-    """A round with the seconds of one container and of eight, on both sides."""
-    one = {("empty", 0): empty, ("latlab", 1): own[0], ("latlab", 8): own[1], ("peer", 1): peer[0], ("peer", 8): peer[1]}
-    one[runtimes.WIDE, 8] = (own[0] + own[1]) / 2
-    return {side: seconds * times for side, seconds in one.items()}
+def round_of(own, whole, peer, times=1):
+    """A round with the seconds of one container and of eight, of each side."""
+    sides = {runtimes.NODES: own, runtimes.COMMAND: whole, "peer": peer}
+    return {(side, count): took * times for side, both in sides.items() for count, took in zip((1, 8), both, strict=True)}
 
 
 class Start(unittest.TestCase):
-    ROUND = round_of(2, (5, 19), (2, 9))
+    ROUND = round_of((3, 17), (5, 19), (2, 9))
 
     def figures(self, rounds):
         return {what: runtimes.interval_of(rounds, figure) for what, _, figure in runtimes.figures_of("peer")}
 
-    def test_one_eight_and_each_further_are_told_apart_from_what_is_done_once(self):
+    def test_the_nodes_and_the_whole_command_are_told_apart(self):
         found = self.figures([self.ROUND] * 3)
         self.assertEqual({what: value for what, (value, _, _) in found.items()}, {
-            "one": 2.5, "one, beyond an empty lab": 1.5, "eight": 19 / 9, "each further": 2,
-            "eight, all at once": 12 / 9, "each further, all at once": 1,
+            "one": 1.5, "eight": 17 / 9, "each further": 2, "whole command of one": 2.5, "whole command of eight": 19 / 9,
         })  # fmt: skip
 
+    def test_a_start_ends_with_the_last_node(self):
+        nodes = [{"start": {"began_ns": began, "ready_ns": ready}} for began, ready in ((10, 3e9), (5e8, 2e9))]
+        self.assertAlmostEqual(runtimes.seconds_of(nodes), 3, places=6)
+
     def test_a_round_in_which_all_was_slow_changes_no_ratio(self):
-        slow = round_of(2, (5, 19), (2, 9), times=10)
+        slow = round_of((3, 17), (5, 19), (2, 9), times=10)
         for value, low, high in self.figures([self.ROUND, slow, self.ROUND]).values():
             self.assertAlmostEqual(value, low)
             self.assertAlmostEqual(value, high)
 
     def test_an_interval_holds_its_figure(self):
-        rounds = [round_of(2, (5 + i, 19 + i), (2, 9)) for i in range(5)]
+        rounds = [round_of((3 + i, 17 + i), (5 + i, 19 + i), (2, 9)) for i in range(5)]
         for value, low, high in self.figures(rounds).values():
             self.assertLessEqual(low, value)
             self.assertLessEqual(value, high)
@@ -52,12 +54,11 @@ class Start(unittest.TestCase):
         self.assertEqual(peers.count("docker"), 2)
         self.assertEqual(len({kind.name for kind in bare.KINDS}), len(bare.KINDS))
 
-    def test_a_lab_names_its_runtime_and_an_empty_one_has_none(self):
+    def test_a_lab_names_its_runtime(self):
         with tempfile.TemporaryDirectory() as place, mock.patch.dict("os.environ", {runtimes.common.INSIDE: "x"}):
-            name, file = runtimes.lab(Path(place), "container", 2, "lxc")
+            name, file = runtimes.lab(Path(place), "lxc", 2)
             self.assertEqual(name, "lxc2-x")
             self.assertEqual(file.read_text().count("{kind: container, runtime: lxc}"), 2)
-            self.assertNotIn("runtime", runtimes.lab(Path(place), "native", 1)[1].read_text())
 
 
 class Paths(unittest.TestCase):

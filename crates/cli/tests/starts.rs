@@ -45,6 +45,35 @@ fn starts_of_counted_nodes_are_in_the_results() {
 }
 
 #[test]
+fn a_deployment_tells_when_its_nodes_started() {
+    enter("a_deployment_tells_when_its_nodes_started", |bench| {
+        let lab =
+            "name: NAME\ntopology: {nodes: {a: {kind: native}, b: {kind: container, count: 2}}}\n";
+        let file = bench.file("told", lab);
+        let said = bench.latlab(&["deploy", &file, "--format", "json"]).good();
+        let name = bench.name("told");
+        let rows = |said: &str| {
+            let all: serde_json::Value = serde_json::from_str(said).unwrap();
+            all[&name].as_array().unwrap().clone()
+        };
+        for row in rows(&said.out) {
+            let start = &row["start"];
+            if row["kind"] == "native" {
+                assert!(start.is_null(), "{row}");
+                continue;
+            }
+            assert!(
+                start["began_ns"].as_u64() < start["ready_ns"].as_u64(),
+                "{row}"
+            );
+        }
+        let later = bench.latlab(&["inspect", &name, "--format", "json"]).good();
+        assert!(rows(&later.out).iter().all(|row| row["start"].is_null()));
+        bench.latlab(&["destroy", &name]).good();
+    });
+}
+
+#[test]
 fn counted_nodes_know_each_other_by_their_numbers() {
     enter("counted_nodes_know_each_other_by_their_numbers", |bench| {
         let lab = bench.deploy(

@@ -83,4 +83,14 @@ pub struct NodeRow {
     pub storage: Vec<String>,
     /// Software emulation, where it is.
     pub acceleration: Option<String>,
+    /// Its start, which only its deployment tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<RowStart>,
+}
+
+/// A start as in a run's results ([`NodeStart`](crate::results::NodeStart)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowStart {
+    pub began_ns: u64,
+    pub ready_ns: u64,
 }

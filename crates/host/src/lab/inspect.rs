@@ -2,7 +2,7 @@
 
 use latlab_model::kinds::{Acceleration, NodeKind};
 use latlab_model::plan::{Plan, StoragePlan};
-use latlab_model::state::{LabState, NodeRow};
+use latlab_model::state::{LabState, NodeRow, RowStart};
 
 use super::deployed::Lab;
 use super::error::Error;
@@ -78,7 +78,15 @@ impl Lab {
     }
 
     pub fn rows(&self) -> Vec<NodeRow> {
-        rows(&self.dirs, &self.state)
+        let mut rows = rows(&self.dirs, &self.state);
+        for row in &mut rows {
+            let start = self.starts.iter().find(|start| start.node == row.name);
+            row.start = start.map(|start| RowStart {
+                began_ns: start.began_ns,
+                ready_ns: start.ready_ns,
+            });
+        }
+        rows
     }
 }
 
@@ -126,6 +134,7 @@ fn rows(dirs: &Dirs, state: &LabState) -> Vec<NodeRow> {
                 Acceleration::Kvm => "KVM".to_string(),
                 _ => "software emulation".to_string(),
             }),
+            start: None,
         }
     };
     nodes.map(row).collect()
