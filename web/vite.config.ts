@@ -5,6 +5,7 @@
 // pages.
 
 import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
 import { Script } from 'node:vm';
 
 import { defineConfig, type Plugin } from 'vite';
@@ -44,6 +45,11 @@ function singleFile(name: string, placeholder: string): Plugin {
         .replace('</body>', () => `<script>${script}</script>\n  </body>`);
       if (html.split(placeholder).length !== 2) throw new Error('the placeholder must occur once');
       page.source = allowOnly(script, html);
+      // A page that is as it was is not written: all that holds it would be built again.
+      const there = `dist/${name}.html`;
+      if (existsSync(there) && readFileSync(there, 'utf8') === page.source) {
+        delete bundle[`${name}.html`];
+      }
     },
   };
 }
