@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::Lab;
-use latlab_host::streams::{Demoted, Error};
+use latlab_host::streams::{Demoted, Error, PortStatus};
 
 use crate::args::{Streams, Switch};
 use crate::failure::{Failure, Outcome, explain, need_root};
@@ -20,10 +20,11 @@ pub fn run(args: &Streams) -> Outcome {
     }
     let node = args.node.as_deref();
     if let Some(switch) = args.switch {
-        client.set(switch == Switch::On, node).map_err(failed)?;
+        let set = client.set(switch == Switch::On, node, &args.port);
+        set.map_err(failed)?;
     }
     let demoted = match args.open {
-        true => Some(client.demote(node).map_err(failed)?),
+        true => Some(client.demote(node, &args.port).map_err(failed)?),
         false => None,
     };
     let status = client.status().map_err(failed)?;
@@ -55,7 +56,28 @@ pub fn run(args: &Streams) -> Outcome {
     let plain = status.plain.iter();
     rows.extend(plain.map(|(reason, count)| row(&format!("plain: {reason}"), *count)));
     print!("{}", render(&["CONNECTIONS", "COUNT"], &rows));
+    if !status.ports.is_empty() {
+        let rows: Vec<_> = status.ports.iter().map(of_port).collect();
+        let head = ["SERVER", "PORT", "CONNECTIONS", "STREAMS", "OPEN", "SWITCH"];
+        print!("\n{}", render(&head, &rows));
+    }
     Ok(code)
+}
+
+fn of_port(port: &PortStatus) -> Vec<String> {
+    let switch = match port.on {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "",
+    };
+    vec![
+        port.node.clone(),
+        port.port.to_string(),
+        port.connections.to_string(),
+        port.streams.to_string(),
+        port.open.to_string(),
+        switch.to_owned(),
+    ]
 }
 
 fn print_demoted(demoted: &Demoted) {

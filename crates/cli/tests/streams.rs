@@ -416,6 +416,49 @@ fn streams_are_switched_off_and_on() {
     });
 }
 
+#[test]
+fn a_port_is_switched_by_itself() {
+    enter("a_port_is_switched_by_itself", |bench| {
+        let name = bench.deploy("port", &lab("container"));
+        start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0"]);
+        let send = ["python3", "-c", SEND, FAST, "10", "0"];
+        let mut connections = 0;
+        // The words, whether the port has a choice of its own then, and all streams.
+        let steps: [(&[&str], Option<bool>, u64); 5] = [
+            (&["off", "--port", "7000,7001"], Some(false), 0),
+            (&["on", "--port", "7000"], None, 1),
+            (&["off"], None, 1),
+            (&["on", "--port", "7000", "--node", "b"], Some(true), 2),
+            (&["off", "--port", "7000", "--open"], None, 2),
+        ];
+        for (words, on, streams) in steps {
+            bench.latlab(&[&["streams", &name], words].concat()).good();
+            bench.exec(&name, "a", &send).good();
+            connections += 1;
+            let status = status(bench, &name);
+            let port = &status["ports"][0];
+            let expected = serde_json::json!({"node": "b", "port": 7000, "connections": connections, "streams": streams});
+            for (key, value) in expected.as_object().unwrap() {
+                assert_eq!(&port[key], value, "{words:?}: {status}");
+            }
+            assert_eq!(port["on"].as_bool(), on, "{words:?}: {status}");
+        }
+        let shown = bench.latlab(&["streams", &name]).good().out;
+        assert!(shown.contains("SERVER"), "{shown}");
+        for words in [
+            &["--port", "7000"][..],
+            &["off", "--port", "0"],
+            &["off", "--port", "70000"],
+            &["off", "--port", "http"],
+        ] {
+            let said = bench.latlab(&[&["streams", &name], words].concat());
+            assert_eq!(said.code, 2, "{said:#?}");
+        }
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
 /// Tries to pass a descriptor to the other node, after it tried to allow that.
 const PASS: &str = "
 import os, socket, sys

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// No message is longer.
-pub const MESSAGE_BYTES: usize = 4096;
+pub const MESSAGE_BYTES: usize = 1 << 16;
 
 /// The networks whose connections may be streams.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,11 +74,14 @@ pub enum Request {
         node: String,
     },
     Status,
-    /// Whether new connections may be streams: those of one node, or all.
+    /// Whether new connections may be streams: those of one node, or all; or those to some ports, of one server or of
+    /// all.
     Set {
         on: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ports: Vec<u16>,
     },
     /// Whether connections of this node stay plain whatever [`Request::Set`] says: a process that is restored has a
     /// filter without a listener.
@@ -86,10 +89,12 @@ pub enum Request {
         node: String,
         on: bool,
     },
-    /// Streams of one node, or all, become plain connections.
+    /// Streams of one node, or all, become plain connections; or those to some ports alone.
     Demote {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ports: Vec<u16>,
     },
 }
 
@@ -121,6 +126,25 @@ pub struct Status {
     pub demoted: u64,
     /// Connections that stayed plain, by reason.
     pub plain: Vec<(String, u64)>,
+    /// The ports with the most connections, these first.
+    #[serde(default)]
+    pub ports: Vec<PortStatus>,
+}
+
+/// Connections to a port at which a server listens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// The server.
+    pub node: String,
+    pub port: u16,
+    /// Those that became streams, and those that stayed plain.
+    pub connections: u64,
+    pub streams: u64,
+    /// Streams that are open now.
+    pub open: usize,
+    /// Whether new ones may be streams, where that is switched for the port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<bool>,
 }
 
 /// Numbers of streams that were to be plain connections, by their fate.

@@ -16,6 +16,8 @@ Examples:
   latlab streams pair off             (connections that are open stay as they are)
   latlab streams pair off --open      (open streams become plain connections, too)
   latlab streams pair off --open --node web
+  latlab streams pair off --port 80            (connections to this port of any server stay plain)
+  latlab streams pair off && latlab streams pair on --port 5432,6379     (streams to these ports only)
 
 A link of type overlay with `streams: true` gives TCP connections between its processes and \
 containers a socket without a network.
@@ -50,9 +52,12 @@ pub struct Streams {
     /// Have new connections be streams, or stay plain.
     #[arg(value_enum)]
     pub switch: Option<Switch>,
-    /// Connections of this node alone, with the nodes that it is connected to.
+    /// Connections of this node alone, with the nodes that it is connected to; with `--port`, those to it.
     #[arg(long, value_name = "NODE", requires = "switch")]
     pub node: Option<String>,
+    /// Connections to these server ports alone: of all servers, or of NODE.
+    #[arg(long, value_name = "PORT", value_delimiter = ',', requires = "switch", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Vec<u16>,
     /// With `off`: streams that are open become plain connections.
     #[arg(long, requires = "switch")]
     pub open: bool,

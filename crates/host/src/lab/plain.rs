@@ -50,7 +50,7 @@ impl Lab {
         let Some(plain) = self.exclude_streams(node)? else {
             return Ok(None);
         };
-        let demoted = plain.client.demote(Some(node))?;
+        let demoted = plain.client.demote(Some(node), &[])?;
         match demoted.kept.into_iter().next() {
             None => Ok(Some(plain)),
             Some((reason, count)) => Err(Error::StreamsStay {

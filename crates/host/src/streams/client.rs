@@ -47,10 +47,11 @@ impl Client {
         }
     }
 
-    /// Has new connections be streams, or stay plain: those of a node, or all.
-    pub fn set(&self, on: bool, node: Option<&str>) -> Result<(), Error> {
-        let node = node.map(str::to_owned);
-        match self.ask(&Request::Set { on, node })? {
+    /// Has new connections be streams, or stay plain: those to ports of a node or of all, or else all of a node, or else
+    /// all.
+    pub fn set(&self, on: bool, node: Option<&str>, ports: &[u16]) -> Result<(), Error> {
+        let (node, ports) = (node.map(str::to_owned), ports.to_vec());
+        match self.ask(&Request::Set { on, node, ports })? {
             Answer::Done => Ok(()),
             other => Err(unexpected(other)),
         }
@@ -66,10 +67,10 @@ impl Client {
         }
     }
 
-    /// Has open streams of a node, or all, be plain connections.
-    pub fn demote(&self, node: Option<&str>) -> Result<Demoted, Error> {
-        let node = node.map(str::to_owned);
-        match self.ask(&Request::Demote { node })? {
+    /// Has open streams of a node, or all, be plain connections; with ports, those to them alone.
+    pub fn demote(&self, node: Option<&str>, ports: &[u16]) -> Result<Demoted, Error> {
+        let (node, ports) = (node.map(str::to_owned), ports.to_vec());
+        match self.ask(&Request::Demote { node, ports })? {
             Answer::Demoted(demoted) => Ok(demoted),
             other => Err(unexpected(other)),
         }

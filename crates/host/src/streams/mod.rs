@@ -11,5 +11,5 @@ pub use client::Client;
 pub(crate) use client::open_session;
 pub use config::has_streams;
 pub use error::Error;
-pub use latlab_wire::streams::Demoted;
+pub use latlab_wire::streams::{Demoted, PortStatus};
 pub(crate) use start::start;

@@ -62,7 +62,11 @@ impl Supervisor {
             self.withdraw(cookie);
             return held.proceed();
         }
-        let references = match self.may_become_stream(&held, &file, target, to) {
+        let found = self.may_become_stream(&held, &file, target, to);
+        if !matches!(found, Err(Plain::NoListener)) {
+            self.counts.connection(target.node, to.port());
+        }
+        let references = match found {
             Ok(references) => references,
             Err(reason) => {
                 self.stays_plain(reason);
@@ -149,7 +153,7 @@ impl Supervisor {
         let flags = socket::flags(file).unwrap_or(OFlags::empty());
         match () {
             () if !self.registry.is_listening(target.node, to) => return Err(Plain::NoListener),
-            () if self.is_off(held.node()) || self.is_off(target.node) => return Err(Plain::Off),
+            () if self.is_off(held.node(), target.node, to.port()) => return Err(Plain::Off),
             () if self.is_full() => return Err(Plain::Limit),
             () if options::resets_at_close(file.as_fd()) => return Err(Plain::ResetAtClose),
             () if options::defers_or_pins(file.as_fd()) => return Err(Plain::SpecialSending),
@@ -284,7 +288,10 @@ impl Supervisor {
             return;
         };
         match self.offer(names, connecting) {
-            Ok(()) => self.streams += 1,
+            Ok(()) => {
+                self.streams += 1;
+                self.counts.stream(names.0.server, names.0.local.port());
+            }
             Err((reason, connecting)) => {
                 self.stays_plain(reason);
                 go_on(&connecting);

@@ -71,15 +71,17 @@ struct Half {
 type Places = HashMap<u64, Vec<Place>>;
 
 impl Supervisor {
-    /// Has the streams of a node, or of all nodes, be plain connections from now on. Streams may begin meanwhile unless
-    /// they are switched off.
-    pub(super) fn demote(&mut self, node: Option<NodeId>) -> Demoted {
+    /// Has the streams of a node, or of all nodes, be plain connections from now on: those to some ports, or to any.
+    /// Streams may begin meanwhile unless they are switched off.
+    pub(super) fn demote(&mut self, node: Option<NodeId>, ports: &[u16]) -> Demoted {
         let is_concerned = |connection: &Connection| {
             let client = match &connection.state {
                 State::Connecting(connecting) => Some(connecting.held.node()),
                 _ => connection.client.as_ref().map(|end| end.session.node),
             };
-            node.is_none_or(|node| connection.key.server == node || client == Some(node))
+            let key = connection.key;
+            let is_to = ports.is_empty() || ports.contains(&key.local.port());
+            is_to && node.is_none_or(|node| key.server == node || client == Some(node))
         };
         let concerned = self.connections.iter().filter(|(_, c)| is_concerned(c));
         let (connecting, ids): (Vec<ConnectionId>, Vec<ConnectionId>) = concerned

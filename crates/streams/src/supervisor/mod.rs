@@ -17,5 +17,6 @@ mod run;
 mod state;
 mod stopped;
 mod sweep;
+mod switch;
 
 pub use state::{Error, Supervisor};

@@ -1,15 +1,18 @@
 //! Requests at the control socket.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 
-use latlab_wire::streams::{Answer, Config, Request, Status};
+use latlab_wire::streams::{Answer, Config, PortStatus, Request, Status};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::state::{Source, Supervisor};
 use crate::control;
 use crate::registry::NodeId;
+
+/// Ports in a status, which is one message.
+const PORTS: usize = 256;
 
 impl Supervisor {
     /// Takes a new client.
@@ -61,7 +64,7 @@ impl Supervisor {
 
     fn carry_out(&mut self, request: &Request) -> Answer {
         let node = match request {
-            Request::Set { node, .. } | Request::Demote { node } => node.as_deref(),
+            Request::Set { node, .. } | Request::Demote { node, .. } => node.as_deref(),
             Request::Exclude { node, .. } => Some(node.as_str()),
             Request::Session { .. } | Request::Status => None,
         };
@@ -70,16 +73,8 @@ impl Supervisor {
             Err(refused) => return refused,
         };
         match (request, node) {
-            (Request::Set { on, .. }, None) => {
-                (self.on, self.off) = (*on, HashSet::new());
-                Answer::Done
-            }
-            (Request::Set { on: true, .. }, Some(node)) => {
-                self.off.remove(&node);
-                Answer::Done
-            }
-            (Request::Set { on: false, .. }, Some(node)) => {
-                self.off.insert(node);
+            (Request::Set { on, ports, .. }, node) => {
+                self.switch.set(*on, node, ports);
                 Answer::Done
             }
             (Request::Exclude { on: true, .. }, Some(node)) => match self.excluded.insert(node) {
@@ -90,8 +85,8 @@ impl Supervisor {
                 self.excluded.remove(&node);
                 Answer::Done
             }
-            (Request::Demote { .. }, node) => {
-                let demoted = self.demote(node);
+            (Request::Demote { ports, .. }, node) => {
+                let demoted = self.demote(node, ports);
                 self.demoted += demoted.streams;
                 Answer::Demoted(demoted)
             }
@@ -120,7 +115,7 @@ impl Supervisor {
     fn status(&self) -> Status {
         let sessions = self.sources.values();
         Status {
-            on: self.on,
+            on: self.switch.on,
             shadow: self.kind.word().into(),
             sessions: sessions.filter(|s| matches!(s, Source::Session(_))).count(),
             open: self.connections.len(),
@@ -132,7 +127,26 @@ impl Supervisor {
                 .iter()
                 .map(|(reason, count)| (reason.word().into(), *count))
                 .collect(),
+            ports: self.ports(),
         }
+    }
+
+    fn ports(&self) -> Vec<PortStatus> {
+        let mut open: HashMap<(NodeId, u16), usize> = HashMap::new();
+        for (_, connection) in self.connections.iter() {
+            let key = connection.key;
+            *open.entry((key.server, key.local.port())).or_default() += 1;
+        }
+        let most = self.counts.most(PORTS).into_iter();
+        most.map(|((node, port), count)| PortStatus {
+            node: self.config.nodes[node].name.clone(),
+            port,
+            connections: count.connections,
+            streams: count.streams,
+            open: open.get(&(node, port)).copied().unwrap_or_default(),
+            on: self.switch.of_port(node, port),
+        })
+        .collect()
     }
 }
 

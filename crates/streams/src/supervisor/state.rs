@@ -16,6 +16,7 @@ use super::accepts::Accepts;
 use super::connection::{ConnectionId, Connections, State};
 use super::held::Session;
 use super::poll::Poller;
+use super::switch::{Counts, Switch};
 use crate::control;
 use crate::hosts::Hosts;
 use crate::ledger::Ledger;
@@ -69,9 +70,8 @@ pub struct Supervisor {
     pub(super) hosts: Hosts,
     /// The namespaces of the nodes.
     pub(super) nodes: Vec<File>,
-    pub(super) on: bool,
-    /// Nodes whose connections are plain although streams are on.
-    pub(super) off: HashSet<NodeId>,
+    pub(super) switch: Switch,
+    pub(super) counts: Counts,
     /// Nodes whose connections are plain whatever is switched on.
     pub(super) excluded: HashSet<NodeId>,
     pub(super) registry: Registry,
@@ -112,8 +112,8 @@ impl Supervisor {
             kind,
             hosts: Hosts::new(&config).map_err(failed("listen in the hosts"))?,
             nodes: nodes.map_err(failed("open the nodes' namespaces"))?,
-            on: true,
-            off: HashSet::new(),
+            switch: Switch::new(true),
+            counts: Counts::default(),
             excluded: HashSet::new(),
             registry: Registry::new(&config),
             config,
@@ -161,8 +161,12 @@ impl Supervisor {
         Ok(())
     }
 
-    pub(super) fn is_off(&self, node: NodeId) -> bool {
-        !self.on || self.off.contains(&node) || self.excluded.contains(&node)
+    /// Whether connections of these two, to this port of the second, stay plain.
+    pub(super) fn is_off(&self, client: NodeId, server: NodeId, port: u16) -> bool {
+        let is_excluded = [client, server]
+            .iter()
+            .any(|node| self.excluded.contains(node));
+        is_excluded || !self.switch.allows(client, server, port)
     }
 
     /// Counts a connection that stays plain.
