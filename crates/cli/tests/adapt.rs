@@ -6,6 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use common::python::start;
 use common::{Bench, enter, finish, finished, signal, tool, until};
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
@@ -383,5 +384,97 @@ fn a_lab_is_watched_by_its_nodes() {
             "name daemons with --control",
         );
         bench.latlab(&["destroy", &local]).good();
+    });
+}
+
+/// Answers one byte on each connection.
+const SERVE: &str = "
+import socket, threading
+listener = socket.create_server(('0.0.0.0', 7100), backlog=512)
+def serve():
+    while True:
+        connection, _ = listener.accept()
+        connection.recv(1)
+        connection.send(b'x')
+        connection.close()
+for _ in range(3):
+    threading.Thread(target=serve, daemon=True).start()
+print('ready')
+serve()
+";
+
+/// Makes one connection after the other for some seconds.
+const CALL: &str = "
+import socket, sys, time
+print('ready')
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    with socket.create_connection(('10.1.0.2', 7100), 20) as connection:
+        connection.send(b'x')
+        connection.recv(1)
+";
+
+#[test]
+fn a_port_of_many_short_connections_is_without_streams() {
+    const NAME: &str = "a_port_of_many_short_connections_is_without_streams";
+    enter(NAME, |bench| {
+        let lab = "name: NAME\ntopology:\n  nodes: {a: {kind: native}, b: {kind: native}}\n  links: [{type: overlay, \
+                   STREAMS, endpoints: [\"a:eth0\", \"b:eth0\"], subnets: [10.1.0.0/24]}]\n";
+        let plain = bench.deploy("plain", &lab.replace("STREAMS", "streams: false"));
+        let refused = bench.latlab(&["adapt", &plain, "--change", "streams"]);
+        refused.refused(2, "no streams to change", "`streams: true`");
+        bench.latlab(&["destroy", &plain]).good();
+        let name = bench.deploy("short", &lab.replace("STREAMS", "streams: true"));
+        start(bench, &name, "b", &[SERVE]);
+        let port = || {
+            let said = bench.latlab(&["streams", &name, "--json"]).good().out;
+            let status: serde_json::Value = serde_json::from_str(&said).unwrap();
+            status["ports"][0].clone()
+        };
+        for _ in 0..4 {
+            start(bench, &name, "a", &[CALL, "32"]);
+        }
+        let words = ["--for", "30s", "--format", "json", "--change", "streams"];
+        let said = bench.latlab(&[&["adapt", &name][..], &words].concat());
+        let lines: Vec<serde_json::Value> = said
+            .good()
+            .out
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let steps: Vec<&serde_json::Value> =
+            lines.iter().filter(|line| line["port"] == 7100).collect();
+        let made = port();
+        let rate = made["connections"].as_u64().unwrap() as f64 / 32.0;
+        println!("{rate:.0} connections a second: {steps:#?}");
+        let Some(first) = steps.first() else {
+            // A tenth of the time at 150 us each.
+            assert!(rate < 700.0, "{rate}: {lines:#?}");
+            println!("skipped: this machine makes too few connections a second");
+            bench.latlab(&["destroy", &name]).good();
+            return;
+        };
+        assert_eq!(
+            (&first["step"], &first["server"]),
+            (&"plain".into(), &"b".into())
+        );
+        assert!(
+            first["rate"].as_f64().unwrap() > 600.0
+                && first["text"].as_str().unwrap().contains("on trial")
+        );
+        // The trial may end either way on another machine. Afterwards all is as it was.
+        assert!(
+            made["streams"].as_u64() < made["connections"].as_u64(),
+            "{made}"
+        );
+        assert!(made["on"].is_null(), "{made}");
+        if steps.last().unwrap()["step"] == "keep" {
+            assert!(
+                lines
+                    .iter()
+                    .any(|line| line["note"] == "all changes are taken back")
+            );
+        }
+        bench.latlab(&["destroy", &name]).good();
     });
 }

@@ -1,7 +1,8 @@
-//! `latlab adapt`: changes ways and carriers of overlay daemons as their traffic asks for.
+//! `latlab adapt`: changes ways and carriers of overlay daemons, and which ports have streams, as their traffic asks for.
 //!
 //! ```text
 //! daemons and probes ─ watch ─► samples ─ latlab_model::adapt ─► decisions ─ change ─► daemons
+//! streams' supervisor ────────► counts ──────────┘                   └─ streams ─────► supervisor
 //! ```
 //!
 //! One process watches all daemons, so no two owners can disagree. It keeps no state: while it is gone, everything stays
@@ -10,6 +11,7 @@
 mod change;
 mod hosts;
 mod probes;
+mod streams;
 mod told;
 mod watch;
 
@@ -28,6 +30,7 @@ use crate::signals::stop_flag;
 
 use hosts::{Hosts, Socket};
 use probes::{INTERVAL, Probes};
+use streams::Streams;
 use told::Told;
 use watch::Watch;
 
@@ -42,60 +45,111 @@ pub fn run(args: &Adapt) -> Outcome {
         "adapt",
         "it reconfigures overlay daemons and sends probes between their hosts",
     )?;
+    let allows = |kind| args.change.contains(&kind) || args.change.contains(&Change::All);
+    let allowed = Allowed {
+        carriers: allows(Change::Carriers),
+        routes: allows(Change::Routes),
+    };
+    let streams = match &args.lab {
+        Some(lab) => Streams::of(lab, allows(Change::Streams))?,
+        None => None,
+    };
+    if streams.is_none() && args.change.contains(&Change::Streams) {
+        let hint = "name a lab with a link of type overlay that has `streams: true`";
+        return Err(Failure::new("there are no streams to change", hint));
+    }
+    let of_overlay = [Change::Routes, Change::Carriers];
+    let asks_overlay = of_overlay.iter().any(|kind| args.change.contains(kind));
     let daemons = match &args.lab {
+        // The streams may be all there is to adapt in a lab on one host.
+        Some(lab) if streams.is_some() && !asks_overlay => of_lab(lab).unwrap_or_default(),
         Some(lab) => of_lab(lab)?,
         None => args.control.iter().map(|path| Socket::of(path)).collect(),
     };
     let stop = stop_flag()?;
-    let mut hosts = Hosts::meet(daemons)?;
-    if !args.change.is_empty() {
-        hosts.claim()?;
-    }
-    let told = Told::begin(args.format, &hosts);
-    let allows = |kind| args.change.contains(&kind) || args.change.contains(&Change::All);
-    let mut allowed = Allowed {
-        carriers: allows(Change::Carriers),
-        routes: allows(Change::Routes),
+    let hosts = match daemons.is_empty() {
+        true => None,
+        false => Some(Hosts::meet(daemons)?),
     };
-    if let Some(host) = hosts.with_own_routes() {
-        told.note(&format!(
-            "host {host} has routes already: they stay, and no way is changed"
-        ));
-        allowed.routes = false;
-    }
-    let probes = Probes::start(&hosts)?;
-    let adaptation = Adaptation::new(allowed, hosts.segment().is_some());
-    let watch = Watch::begin(&mut hosts)?;
-    let begin = Instant::now();
-    let end = args.time.map(|time| begin + Duration::from_nanos(time.0));
-    let is_over = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
+    let told = Told::begin(args.format, hosts.as_ref(), streams.is_some());
+    let overlay = hosts.map(|hosts| Overlay::begin(hosts, allowed, &told));
     let mut running = Running {
-        adaptation,
-        watch,
-        probes,
+        overlay: overlay.transpose()?,
+        streams,
         told,
-        begin,
+        begin: Instant::now(),
         samples: args.samples,
     };
-    let ran = running.until(&is_over, &mut hosts);
-    if !args.keep && hosts.is_changed() {
-        hosts.take_back()?;
+    let end = args
+        .time
+        .map(|time| running.begin + Duration::from_nanos(time.0));
+    let is_over = || stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end);
+    let ran = running.until(&is_over);
+    if !args.keep && running.take_back()? {
         running.told.note("all changes are taken back");
     }
     ran.map(|()| ExitCode::SUCCESS)
 }
 
-struct Running {
+/// Daemons, and what is known of them.
+struct Overlay {
+    hosts: Hosts,
     adaptation: Adaptation,
     watch: Watch,
     probes: Probes,
+}
+
+impl Overlay {
+    fn begin(mut hosts: Hosts, mut allowed: Allowed, told: &Told) -> Result<Overlay, Failure> {
+        if allowed.carriers || allowed.routes {
+            hosts.claim()?;
+        }
+        if let Some(host) = hosts.with_own_routes() {
+            told.note(&format!(
+                "host {host} has routes already: they stay, and no way is changed"
+            ));
+            allowed.routes = false;
+        }
+        let probes = Probes::start(&hosts)?;
+        let adaptation = Adaptation::new(allowed, hosts.segment().is_some());
+        let watch = Watch::begin(&mut hosts)?;
+        Ok(Overlay {
+            hosts,
+            adaptation,
+            watch,
+            probes,
+        })
+    }
+
+    fn second(&mut self, at: Duration, samples: bool, told: &Told) -> Result<(), Failure> {
+        let sample = self.watch.sample(&mut self.hosts, &self.probes, at)?;
+        if samples {
+            told.sample(&sample);
+        }
+        for decision in self.adaptation.step(sample) {
+            told.decision(&decision);
+            let Some([from, to]) = decision.change() else {
+                continue;
+            };
+            if let Err(failure) = self.hosts.carry_out(decision.object, to) {
+                told.note(&format!("this failed, and is as before: {failure}"));
+                self.adaptation.failed(at, decision.object, from);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Running {
+    overlay: Option<Overlay>,
+    streams: Option<Streams>,
     told: Told,
     begin: Instant,
     samples: bool,
 }
 
 impl Running {
-    fn until(&mut self, is_over: &dyn Fn() -> bool, hosts: &mut Hosts) -> Result<(), Failure> {
+    fn until(&mut self, is_over: &dyn Fn() -> bool) -> Result<(), Failure> {
         let mut next = self.begin + INTERVAL;
         let mut next_placement = self.begin + PLACEMENT_INTERVAL;
         while !is_over() {
@@ -106,34 +160,46 @@ impl Running {
             }
             // A machine that stood still does not make up for the samples that it missed.
             next = now + INTERVAL;
-            self.second(hosts)?;
+            self.second()?;
             if now >= next_placement {
                 next_placement = now + PLACEMENT_INTERVAL;
-                self.told.placement(self.watch.placement(hosts));
+                self.tell_placement();
             }
         }
-        self.told.placement(self.watch.placement(hosts));
+        self.tell_placement();
         Ok(())
     }
 
-    fn second(&mut self, hosts: &mut Hosts) -> Result<(), Failure> {
+    fn second(&mut self) -> Result<(), Failure> {
         let at = self.begin.elapsed();
-        let sample = self.watch.sample(hosts, &self.probes, at)?;
-        if self.samples {
-            self.told.sample(&sample);
+        if let Some(overlay) = &mut self.overlay {
+            overlay.second(at, self.samples, &self.told)?;
         }
-        for decision in self.adaptation.step(sample) {
-            self.told.decision(&decision);
-            let Some([from, to]) = decision.change() else {
-                continue;
-            };
-            if let Err(failure) = hosts.carry_out(decision.object, to) {
-                self.told
-                    .note(&format!("this failed, and is as before: {failure}"));
-                self.adaptation.failed(at, decision.object, from);
-            }
+        if let Some(streams) = &mut self.streams {
+            streams.second(at, &self.told)?;
         }
         Ok(())
+    }
+
+    fn tell_placement(&mut self) {
+        if let Some(overlay) = &self.overlay {
+            self.told.placement(overlay.watch.placement(&overlay.hosts));
+        }
+    }
+
+    /// Whether there was anything to take back.
+    fn take_back(&mut self) -> Result<bool, Failure> {
+        let mut was_changed = false;
+        if let Some(streams) = &mut self.streams {
+            was_changed |= streams.take_back()?;
+        }
+        if let Some(overlay) = &mut self.overlay {
+            if overlay.hosts.is_changed() {
+                overlay.hosts.take_back()?;
+                was_changed = true;
+            }
+        }
+        Ok(was_changed)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lines of `latlab adapt`: for people, or a JSON object each.
 
-use latlab_model::adapt::{Decision, Leg, Pair, Placement, Sample};
+use latlab_model::adapt::{Decision, Leg, Pair, Placement, PortDecision, Sample};
 use serde::Serialize;
 
 use super::hosts::Hosts;
@@ -36,21 +36,38 @@ struct DecisionLine<'a> {
     text: String,
 }
 
+#[derive(Serialize)]
+struct PortLine<'a> {
+    #[serde(flatten)]
+    decision: &'a PortDecision,
+    text: String,
+}
+
 impl Told {
-    pub(super) fn begin(format: Lines, hosts: &Hosts) -> Told {
-        let names = hosts.names();
+    pub(super) fn begin(format: Lines, hosts: Option<&Hosts>, has_streams: bool) -> Told {
+        let names = hosts.map(Hosts::names).unwrap_or_default();
+        let has_segment = hosts.is_some_and(|hosts| hosts.segment().is_some());
         match format {
-            Lines::Text => println!(
-                "watching {}; {}",
-                names.join(", "),
-                match hosts.segment() {
-                    Some(_) => "all are on one Ethernet segment",
-                    None => "not all are on one Ethernet segment",
+            Lines::Text => {
+                let mut watched = Vec::new();
+                if hosts.is_some() {
+                    let are = if has_segment {
+                        "all are"
+                    } else {
+                        "not all are"
+                    };
+                    let names = names.join(", ");
+                    watched.push(format!("{names}; {are} on one Ethernet segment"));
                 }
-            ),
+                if has_streams {
+                    watched.push("ports with streams".to_owned());
+                }
+                println!("watching {}", watched.join("; "));
+            }
             Lines::Json => {
-                let line =
-                    serde_json::json!({"hosts": names, "segment": hosts.segment().is_some()});
+                let line = serde_json::json!(
+                    {"hosts": names, "segment": has_segment, "streams": has_streams}
+                );
                 println!("{line}");
             }
         }
@@ -105,6 +122,14 @@ impl Told {
                 let line = DecisionLine { decision, text };
                 println!("{}", serde_json::json!(line));
             }
+        }
+    }
+
+    pub(super) fn port(&self, decision: &PortDecision) {
+        let text = decision.text();
+        match self.format {
+            Lines::Text => println!("{:>6} s  {text}", decision.at.as_secs()),
+            Lines::Json => println!("{}", serde_json::json!(PortLine { decision, text })),
         }
     }
 

@@ -9,6 +9,7 @@
 //! - [`cost`](Costs) predicts what another choice would gain, from measured round trips and capacities.
 //! - [`rule`](Rule) decides whether a predicted gain may be tried now, and whether a tried one has come true.
 //! - [`Placement`] advises which nodes belong together on a host. Nothing carries it out.
+//! - [`Ports`] decides which servers' ports have streams, by itself: they are no objects of the overlay.
 //!
 //! The best configuration is NP-hard to find, also approximately (Cui 2013, 2.3.3). So one object changes at a time,
 //! and each change has to prove itself.
@@ -16,6 +17,7 @@
 mod cost;
 mod decision;
 mod placement;
+mod ports;
 mod rule;
 mod sample;
 #[cfg(test)]
@@ -27,6 +29,7 @@ use std::time::Duration;
 pub use cost::Costs;
 pub use decision::{Choice, Decision, Object, Reason, Step};
 pub use placement::{Host, Placement, Shift};
+pub use ports::{PortDecision, PortStep, Ports, ServerPort};
 pub use rule::Rule;
 pub use sample::{Leg, Pair, Sample, Traffic};
 

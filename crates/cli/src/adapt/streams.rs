@@ -1,0 +1,76 @@
+//! The streams of a lab, whose servers' ports are switched.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::{self, Lab};
+use latlab_host::streams::{Client, has_streams};
+use latlab_model::adapt::{Ports, ServerPort};
+
+use super::told::Told;
+use crate::failure::{Failure, Hint, explain};
+
+pub(super) struct Streams {
+    client: Client,
+    ports: Ports,
+    /// Ports that are off because of us. A port that a person has switched is left alone.
+    plain: BTreeSet<ServerPort>,
+}
+
+impl Streams {
+    /// Those of a lab; none if no link of it has any.
+    pub(super) fn of(name: &str, is_allowed: bool) -> Result<Option<Streams>, Failure> {
+        let dirs = Dirs::from_env();
+        if !has_streams(&lab::plan_of(&dirs, name).map_err(explain)?) {
+            return Ok(None);
+        }
+        let lab = Lab::open(&dirs, name).map_err(explain)?;
+        Ok(Some(Streams {
+            client: lab.streams().map_err(explain)?,
+            ports: Ports::new(is_allowed),
+            plain: BTreeSet::new(),
+        }))
+    }
+
+    pub(super) fn second(&mut self, at: Duration, told: &Told) -> Result<(), Failure> {
+        let status = self.client.status().hint(GONE)?;
+        if !status.on {
+            return Ok(());
+        }
+        let ports = status.ports.into_iter().filter_map(|port| {
+            let name = (port.node, port.port);
+            let is_ours = port.on.is_none() || self.plain.contains(&name);
+            is_ours.then_some((name, port.connections))
+        });
+        for decision in self.ports.step(at, ports) {
+            told.port(&decision);
+            let Some(on) = decision.change() else {
+                continue;
+            };
+            let node = Some(decision.server.as_str());
+            if let Err(failure) = self.client.set(on, node, &[decision.port]) {
+                told.note(&format!("this failed, and is as before: {failure}"));
+                self.ports.failed(&decision);
+                continue;
+            }
+            let name = (decision.server, decision.port);
+            match on {
+                true => self.plain.remove(&name),
+                false => self.plain.insert(name),
+            };
+        }
+        Ok(())
+    }
+
+    /// Switches on again what was switched off here. Whether there was anything.
+    pub(super) fn take_back(&mut self) -> Result<bool, Failure> {
+        let plain = std::mem::take(&mut self.plain);
+        for (server, port) in &plain {
+            self.client.set(true, Some(server), &[*port]).hint(GONE)?;
+        }
+        Ok(!plain.is_empty())
+    }
+}
+
+const GONE: &str = "the supervisor of the lab's streams has ended: deploy the lab anew";
