@@ -402,8 +402,14 @@ fn streams_are_switched_off_and_on() {
         }
         let shown = bench.latlab(&["streams", &name]).good().out;
         assert!(shown.contains("plain: off"), "{shown}");
-        // Closed ones are forgotten.
+        // Closed ones are forgotten, and keep no port: the plain one has an end in TIME_WAIT, the stream has none.
         await_count(bench, &name, "open", 0);
+        let waiting = |node: &str| {
+            let show = ["sh", "-c", "grep -c ' 06 ' /proc/net/tcp || true"];
+            let said = bench.exec(&name, node, &show).good().out;
+            said.trim().parse::<u32>().unwrap()
+        };
+        assert_eq!(waiting("a") + waiting("b"), 1);
         let graph = bench.latlab(&["graph", &name]).good().out;
         assert!(graph.contains("streams"), "{graph}");
         bench.latlab(&["destroy", &name]).good();

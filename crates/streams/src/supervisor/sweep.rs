@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
 
 use super::connection::{Connection, ConnectionId, State};
 use super::state::Supervisor;
@@ -29,7 +32,9 @@ impl Supervisor {
         let closed = connections.filter(|(_, connection)| is_closed(connection));
         let closed: Vec<ConnectionId> = closed.map(|(id, _)| id).collect();
         for id in closed {
-            self.connections.remove(id);
+            if let Some(connection) = self.connections.remove(id) {
+                reset(&connection);
+            }
         }
     }
 
@@ -55,5 +60,19 @@ impl Supervisor {
             open.extend(tables::tcp_inodes(self.hosts.netns(host))?);
         }
         Ok(open)
+    }
+}
+
+/// Has the anchors of a stream end at once, as nothing is under way between them. The first one to be closed would keep the
+/// client's port for a minute (TIME_WAIT), whichever program closed first, and a client has no more than 28,000 ports.
+fn reset(connection: &Connection) {
+    let State::Claimed { server } = &connection.state else {
+        return;
+    };
+    for end in [connection.client.as_ref(), Some(server)]
+        .into_iter()
+        .flatten()
+    {
+        set_socket_linger(&end.anchor, Some(Duration::ZERO)).ok();
     }
 }
