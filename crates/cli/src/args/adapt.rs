@@ -12,7 +12,7 @@ use crate::format::Lines;
 Examples:
   latlab adapt cluster                              tell what would be changed, and change nothing
   latlab adapt cluster --change routes,carriers     change it, until Ctrl-C
-  latlab adapt web --change streams                 streams for bulk traffic, plain connections for many short ones
+  latlab adapt web --change streams                 no streams where connections are short
   latlab adapt --control a.sock --control b.sock --control c.sock --change all --for 10m
 
 Once a second the daemons tell how much their nodes exchange, and probes (ICMP) tell the round trips between \
@@ -21,8 +21,8 @@ hosts.
 Changes:
   routes    two hosts whose wire is full or dead go by a third host
   carriers  VXLAN or UDP on one Ethernet segment becomes direct frames, where a CPU is the limit
-  streams   connections to a server's port stay plain while setting them up as streams takes a tenth of the time
-            for 15 s, if more of them are made then; a port that you have switched is left alone
+  streams   connections to a server's port stay plain while a tenth of the time would go into
+            setting up streams, if more of them are made then; a port that you have switched stays
 
 A change is tried if it should cost at most 80 % of now in three windows of 5 s within a minute, the latest \
 among them. It is kept if the measured cost then is at most 95 % of before, else taken back, and the pause \

@@ -16,8 +16,8 @@ Examples:
   latlab streams pair off             (connections that are open stay as they are)
   latlab streams pair off --open      (open streams become plain connections, too)
   latlab streams pair off --open --node web
-  latlab streams pair off --port 80            (connections to this port of any server stay plain)
-  latlab streams pair off && latlab streams pair on --port 5432,6379     (streams to these ports only)
+  latlab streams pair off --port 80   (connections to this port of any server stay plain)
+  latlab streams pair on --port 5432,6379   (after `off`: streams to these ports only)
 
 A link of type overlay with `streams: true` gives TCP connections between its processes and \
 containers a socket without a network.
