@@ -8,7 +8,7 @@
 //! labelled, or about to be, and it is in the lab's cgroup.
 //!
 //! `clone3` is called directly, because a child can be *born* in a cgroup only so (see
-//! [`CgroupEntry`]), and because it hands back a pidfd of the child without a race (see [`vfork`]).
+//! [`CgroupEntry`]), and because it hands back a pidfd of the child without a race (see `vfork.rs`).
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
