@@ -432,10 +432,10 @@ fn a_port_is_switched_by_itself() {
         // The words, whether the port has a choice of its own then, and all streams.
         let steps: [(&[&str], Option<bool>, u64); 5] = [
             (&["off", "--port", "7000,7001"], Some(false), 0),
-            (&["on", "--port", "7000"], None, 1),
+            (&["on", "--port", "7000"], Some(true), 1),
             (&["off"], None, 1),
             (&["on", "--port", "7000", "--node", "b"], Some(true), 2),
-            (&["off", "--port", "7000", "--open"], None, 2),
+            (&["off", "--port", "7000", "--open"], Some(false), 2),
         ];
         for (words, on, streams) in steps {
             bench.latlab(&[&["streams", &name], words].concat()).good();

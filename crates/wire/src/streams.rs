@@ -83,6 +83,11 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ports: Vec<u16>,
     },
+    /// A port of this server has no choice of its own any more.
+    Unset {
+        node: String,
+        port: u16,
+    },
     /// Whether connections of this node stay plain whatever [`Request::Set`] says: a process that is restored has a
     /// filter without a listener.
     Exclude {

@@ -48,8 +48,13 @@ impl Streams {
             let Some(on) = decision.change() else {
                 continue;
             };
-            let node = Some(decision.server.as_str());
-            if let Err(failure) = self.client.set(on, node, &[decision.port]) {
+            let (server, port) = (decision.server.as_str(), decision.port);
+            // Without a choice of its own, the port does as a person has switched its node.
+            let changed = match on {
+                true => self.client.unset(server, port),
+                false => self.client.set(false, Some(server), &[port]),
+            };
+            if let Err(failure) = changed {
                 told.note(&format!("this failed, and is as before: {failure}"));
                 self.ports.failed(&decision);
                 continue;
@@ -63,11 +68,11 @@ impl Streams {
         Ok(())
     }
 
-    /// Switches on again what was switched off here. Whether there was anything.
+    /// Takes back what was switched off here. Whether there was anything.
     pub(super) fn take_back(&mut self) -> Result<bool, Failure> {
         let plain = std::mem::take(&mut self.plain);
         for (server, port) in &plain {
-            self.client.set(true, Some(server), &[*port]).hint(GONE)?;
+            self.client.unset(server, *port).hint(GONE)?;
         }
         Ok(!plain.is_empty())
     }

@@ -57,6 +57,15 @@ impl Client {
         }
     }
 
+    /// Has a port of a server do as all others do.
+    pub fn unset(&self, server: &str, port: u16) -> Result<(), Error> {
+        let node = server.to_owned();
+        match self.ask(&Request::Unset { node, port })? {
+            Answer::Done => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
     /// Has connections of a node stay plain, whatever [`Self::set`] says, or no longer. Whether they did before.
     pub(crate) fn exclude(&self, node: &str, on: bool) -> Result<bool, Error> {
         let node = node.to_owned();

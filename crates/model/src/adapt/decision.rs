@@ -199,7 +199,7 @@ fn measured(benefit: Benefit) -> String {
     }
 }
 
-fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64())
 }
 

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+
+use super::decision::seconds;
 
 /// Time to set up and close a stream beyond that of a connection (`bench/streams --what connect`).
 const SETUP: Duration = Duration::from_micros(150);
@@ -251,10 +253,6 @@ impl Port {
         self.until = now + self.pause;
         self.pause = (self.pause * 2).min(MAX_PAUSE);
     }
-}
-
-fn seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(time.as_secs_f64())
 }
 
 #[cfg(test)]

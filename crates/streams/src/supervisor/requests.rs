@@ -65,7 +65,7 @@ impl Supervisor {
     fn carry_out(&mut self, request: &Request) -> Answer {
         let node = match request {
             Request::Set { node, .. } | Request::Demote { node, .. } => node.as_deref(),
-            Request::Exclude { node, .. } => Some(node.as_str()),
+            Request::Exclude { node, .. } | Request::Unset { node, .. } => Some(node.as_str()),
             Request::Session { .. } | Request::Status => None,
         };
         let node = match node.map(|node| node_of(&self.config, node)).transpose() {
@@ -75,6 +75,10 @@ impl Supervisor {
         match (request, node) {
             (Request::Set { on, ports, .. }, node) => {
                 self.switch.set(*on, node, ports);
+                Answer::Done
+            }
+            (Request::Unset { port, .. }, Some(node)) => {
+                self.switch.unset(node, *port);
                 Answer::Done
             }
             (Request::Exclude { on: true, .. }, Some(node)) => match self.excluded.insert(node) {
@@ -90,9 +94,14 @@ impl Supervisor {
                 self.demoted += demoted.streams;
                 Answer::Demoted(demoted)
             }
-            (Request::Session { .. } | Request::Exclude { .. } | Request::Status, _) => {
-                Answer::Status(self.status())
-            }
+            // Those of a node have one.
+            (
+                Request::Session { .. }
+                | Request::Exclude { .. }
+                | Request::Unset { .. }
+                | Request::Status,
+                _,
+            ) => Answer::Status(self.status()),
         }
     }
 

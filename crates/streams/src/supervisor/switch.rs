@@ -46,17 +46,15 @@ impl Switch {
     }
 
     fn set_port(&mut self, on: bool, node: Option<NodeId>, port: u16) {
-        match node {
-            Some(_) => {
-                self.ports.remove(&(node, port));
-            }
-            None => self.ports.retain(|(_, other), _| *other != port),
+        if node.is_none() {
+            self.ports.retain(|(_, other), _| *other != port);
         }
-        // As all others are, it needs no choice of its own.
-        let is_general = on == self.on && (!on || self.off.is_empty());
-        if !is_general || self.ports.contains_key(&(None, port)) {
-            self.ports.insert((node, port), on);
-        }
+        self.ports.insert((node, port), on);
+    }
+
+    /// Has a server's port do as the others do.
+    pub(super) fn unset(&mut self, server: NodeId, port: u16) {
+        self.ports.remove(&(Some(server), port));
     }
 
     /// The choice for a server's port, if it has one of its own.
@@ -131,9 +129,12 @@ mod tests {
         assert!(switch.allows(0, 1, 5432) && !switch.allows(0, 1, 80));
         switch.set(true, None, &[]);
         assert!(switch.allows(0, 1, 80));
-        switch.set(false, None, &[80]);
-        switch.set(true, None, &[80]);
-        assert_eq!(switch.of_port(1, 80), None);
+        // Then it does as its node does.
+        switch.set(false, Some(0), &[]);
+        switch.set(false, Some(1), &[80]);
+        assert!(!switch.allows(2, 1, 80));
+        switch.unset(1, 80);
+        assert!(switch.allows(2, 1, 80) && !switch.allows(0, 1, 80));
     }
 
     #[test]
