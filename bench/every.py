@@ -76,7 +76,7 @@ PARTS = [
     Part("container-moves", "container-moves --rounds 5", 0.4, 0.6),
     Part("hosts", "hosts --rounds 5", 0.5, 1.0),
     Part("fabric", "fabric --addresses 200 --cut 10", 0.8, 1.0),
-    Part("workloads", "workloads --rounds 5 --seconds 1", 0.8, 2.0),
+    Part("workloads", "workloads --rounds 2 --seconds 1", 0.9, 1.8),
     Part("runtimes", "runtimes --rounds 3 --seconds 3", 2.0, 3.5),
     Part("links", "overlay-links --rounds 3 --seconds 1", 1.0, 2.0),
     Part("real-time", "guest-latency --rounds 2 --seconds 15", 1.5, 2.0),
