@@ -92,6 +92,8 @@ struct Listening {
 pub struct Registry {
     /// Owners of addresses, in each network.
     owners: Vec<HashMap<IpAddr, Owner>>,
+    /// Servers' ports with streams, of each network; none are all.
+    ports: Vec<Vec<u16>>,
     listening: HashMap<u64, Listening>,
     by_port: HashMap<(NodeId, u16), Vec<u64>>,
     /// Nodes in which a program has an io_uring, whose requests no filter sees.
@@ -114,6 +116,7 @@ impl Registry {
         let owners = networks.map(|network| network.ends.iter().flat_map(&mut of_end).collect());
         Self {
             owners: owners.collect(),
+            ports: config.networks.iter().map(|n| n.ports.clone()).collect(),
             ..Self::default()
         }
     }
@@ -131,6 +134,12 @@ impl Registry {
                 network,
             })
         })
+    }
+
+    /// Whether connections to this port may be streams by the configuration of the target's network.
+    pub fn has_port(&self, target: Target, port: u16) -> bool {
+        let ports = &self.ports[target.network];
+        ports.is_empty() || ports.contains(&port)
     }
 
     /// The hosts of both ends, the server's first, of a client that speaks from an address of its own; `None` for one that
@@ -244,10 +253,12 @@ mod tests {
                         end(0, &["10.0.0.1", "fd00::1"]),
                         end(1, &["10.0.0.2", "fd00::2"]),
                     ],
+                    ports: Vec::new(),
                 },
                 Network {
                     name: "other".into(),
                     ends: vec![end(1, &["10.1.0.2"]), end(2, &["10.1.0.3"])],
+                    ports: vec![80],
                 },
             ],
             ..Config::default()
@@ -266,6 +277,17 @@ mod tests {
         assert_eq!(node(0, "10.0.0.1:80"), None);
         assert_eq!(node(0, "10.1.0.3:80"), None);
         assert_eq!(node(0, "10.0.0.9:80"), None);
+    }
+
+    #[test]
+    fn a_network_has_streams_to_its_ports_alone() {
+        let registry = registry();
+        let has = |client, to| {
+            let target = registry.target(client, at(to)).unwrap();
+            registry.has_port(target, at(to).port())
+        };
+        assert!(has(0, "10.0.0.2:80") && has(0, "10.0.0.2:81"));
+        assert!(has(1, "10.1.0.3:80") && !has(1, "10.1.0.3:81"));
     }
 
     #[test]
@@ -298,6 +320,7 @@ mod tests {
             networks: vec![Network {
                 name: "lan".into(),
                 ends: vec![end(0), end(1)],
+                ports: Vec::new(),
             }],
             ..Config::default()
         });

@@ -33,6 +33,9 @@ pub struct Node {
 pub struct Network {
     pub name: String,
     pub ends: Vec<End>,
+    /// The ports of servers whose connections may be streams, where no [`Request::Set`] names them; none are all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

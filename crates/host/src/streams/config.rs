@@ -54,6 +54,7 @@ pub(super) fn config(plan: &Plan, namespaces: &Path) -> Config {
     };
     let networks = links(plan).map(|link| Network {
         name: link.name.clone(),
+        ports: link.stream_ports().to_vec(),
         ends: link
             .endpoints
             .iter()

@@ -105,6 +105,9 @@ pub struct OverlayPlan {
     /// The sockets without a network that TCP connections between its ends take.
     #[serde(default, skip_serializing_if = "Streams::is_off")]
     pub streams: Streams,
+    /// The ports of the servers whose connections take them; none are all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stream_ports: Vec<u16>,
     pub underlay_mtu: u32,
     /// Underlay address of each endpoint's host; none when all are on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -207,6 +210,7 @@ impl Medium {
                         Some(_) => Streams::Off,
                         None => link.streams(),
                     },
+                    stream_ports: link.stream_ports.iter().map(|port| port.value).collect(),
                     underlay_mtu: mtu + carrier.overhead(),
                     underlay: match (carrier, &link.tunnel) {
                         (Carrier::Local, _) | (_, Some(_)) => Vec::new(),
@@ -240,6 +244,14 @@ impl LinkPlan {
         }
     }
 
+    /// The ports of the servers whose connections take streams; none are all.
+    pub fn stream_ports(&self) -> &[u16] {
+        match &self.medium {
+            Medium::Overlay(overlay) => &overlay.stream_ports,
+            _ => &[],
+        }
+    }
+
     /// The carrier of an overlay, and why it was chosen, where the lab names none.
     pub fn choice(&self) -> Option<String> {
         let Medium::Overlay(overlay) = &self.medium else {
@@ -254,8 +266,14 @@ impl LinkPlan {
         let mut facts = vec![format!("mtu {}", self.mtu)];
         if let Medium::Overlay(overlay) = &self.medium {
             facts.push(format!("carrier {}", overlay.carrier.word()));
-            let streams = (!overlay.streams.is_off()).then(|| overlay.streams.fact());
-            facts.extend(streams.map(str::to_owned));
+            if !overlay.streams.is_off() {
+                let ports: Vec<String> = overlay.stream_ports.iter().map(u16::to_string).collect();
+                let fact = overlay.streams.fact();
+                facts.push(match ports.is_empty() {
+                    true => fact.to_owned(),
+                    false => format!("{fact} to ports {}", ports.join(", ")),
+                });
+            }
         }
         let interfaces = self.medium.interfaces();
         if !interfaces.is_empty() {

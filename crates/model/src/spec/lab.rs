@@ -343,6 +343,11 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
         (link.carrier.map(|s| s.at), "carrier", LinkKind::Overlay),
         (link.cable.map(|s| s.at), "cable", LinkKind::Overlay),
         (link.streams.map(|s| s.at), "streams", LinkKind::Overlay),
+        (
+            link.stream_ports.first().map(|s| s.at),
+            "stream_ports",
+            LinkKind::Overlay,
+        ),
         (link.vlan.map(|s| s.at), "vlan", LinkKind::Sriov),
         (
             link.spoof_check.map(|s| s.at),
@@ -370,10 +375,19 @@ fn check_keys(link: &Link, errors: &mut Diagnostics) {
 
 /// Bytes of streams are no frames: nothing on the link would delay, limit or carry them.
 fn check_streams(link: &Link, errors: &mut Diagnostics) {
+    let name = shown(&link.name);
     let Some(streams) = link.streams.filter(|s| s.value != Streams::Off) else {
+        let ports = link.stream_ports.first();
+        if let Some(port) = ports.filter(|_| link.kind.value == LinkKind::Overlay) {
+            let message = format!("`stream_ports` of link `{name}` has no streams");
+            errors.add(port.at, message, "remove it, or add `streams: true`");
+        }
         return;
     };
-    let name = shown(&link.name);
+    if let Some(port) = link.stream_ports.iter().find(|port| port.value == 0) {
+        let message = format!("no server of link `{name}` listens at port 0");
+        errors.add(port.at, message, "for example `stream_ports: [80, 5432]`");
+    }
     if let Some(carrier) = link.carrier.filter(|c| c.value == Carrier::Direct) {
         let message = format!("link `{name}` has streams, and its hosts have no IP of their own");
         let hint = "remove `streams`, or use `carrier: vxlan`, `udp` or `local`";

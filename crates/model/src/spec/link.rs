@@ -164,6 +164,8 @@ pub struct Link {
     pub cable: Option<Spanned<Cable>>,
     /// `streams:` the sockets without a network that TCP connections over an overlay take.
     pub streams: Option<Spanned<Streams>>,
+    /// `stream_ports:` of the servers whose connections take them; none are all.
+    pub stream_ports: Vec<Spanned<u16>>,
     /// `interfaces:` of the host, one for each end of a phys, sriov or passthrough, in their order.
     pub interfaces: Vec<Spanned<String>>,
     /// `vlan:` of a sriov, whose frames the card tags.
@@ -277,6 +279,7 @@ impl Link {
             carrier: o.get("carrier", errors),
             cable: o.get("cable", errors),
             streams: o.get("streams", errors),
+            stream_ports: o.list("stream_ports", errors),
             interfaces: o.list("interfaces", errors),
             vlan: o.get("vlan", errors),
             spoof_check: o.get("spoof_check", errors),

@@ -153,7 +153,7 @@ impl Supervisor {
         let flags = socket::flags(file).unwrap_or(OFlags::empty());
         match () {
             () if !self.registry.is_listening(target.node, to) => return Err(Plain::NoListener),
-            () if self.is_off(held.node(), target.node, to.port()) => return Err(Plain::Off),
+            () if self.is_off(held.node(), target, to.port()) => return Err(Plain::Off),
             () if self.is_full() => return Err(Plain::Limit),
             () if options::resets_at_close(file.as_fd()) => return Err(Plain::ResetAtClose),
             () if options::defers_or_pins(file.as_fd()) => return Err(Plain::SpecialSending),

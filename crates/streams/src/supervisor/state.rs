@@ -20,7 +20,7 @@ use super::switch::{Counts, Switch};
 use crate::control;
 use crate::hosts::Hosts;
 use crate::ledger::Ledger;
-use crate::registry::{NodeId, Plain, Registry};
+use crate::registry::{NodeId, Plain, Registry, Target};
 use crate::shadow::Kind;
 use crate::sys::listener::Listener;
 
@@ -161,12 +161,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Whether connections of these two, to this port of the second, stay plain.
-    pub(super) fn is_off(&self, client: NodeId, server: NodeId, port: u16) -> bool {
-        let is_excluded = [client, server]
+    /// Whether connections of a client to a target's port stay plain.
+    pub(super) fn is_off(&self, client: NodeId, target: Target, port: u16) -> bool {
+        let is_excluded = [client, target.node]
             .iter()
             .any(|node| self.excluded.contains(node));
-        is_excluded || !self.switch.allows(client, server, port)
+        let has_port = self.registry.has_port(target, port);
+        is_excluded || !self.switch.allows(client, target.node, port, has_port)
     }
 
     /// Counts a connection that stays plain.

@@ -63,8 +63,10 @@ impl Switch {
         own.or_else(|| self.ports.get(&(None, port))).copied()
     }
 
-    pub(super) fn allows(&self, client: NodeId, server: NodeId, port: u16) -> bool {
-        let is_on = || self.on && !self.off.contains(&client) && !self.off.contains(&server);
+    /// `has_port` is whether the port has streams where none was switched.
+    pub(super) fn allows(&self, client: NodeId, server: NodeId, port: u16, has_port: bool) -> bool {
+        let is_off = |node| self.off.contains(&node);
+        let is_on = || self.on && has_port && !is_off(client) && !is_off(server);
         self.of_port(server, port).unwrap_or_else(is_on)
     }
 }
@@ -118,34 +120,48 @@ mod tests {
     fn a_port_has_a_choice_of_its_own_until_all_are_switched() {
         let mut switch = Switch::new(true);
         switch.set(false, None, &[80]);
-        assert!(!switch.allows(0, 1, 80) && switch.allows(0, 1, 81));
+        assert!(!switch.allows(0, 1, 80, true) && switch.allows(0, 1, 81, true));
         switch.set(true, Some(1), &[80]);
-        assert!(switch.allows(0, 1, 80) && !switch.allows(0, 2, 80));
+        assert!(switch.allows(0, 1, 80, true) && !switch.allows(0, 2, 80, true));
         // The latest word is for all servers.
         switch.set(false, None, &[80]);
-        assert!(!switch.allows(0, 1, 80));
+        assert!(!switch.allows(0, 1, 80, true));
         switch.set(false, None, &[]);
         switch.set(true, None, &[5432, 6379]);
-        assert!(switch.allows(0, 1, 5432) && !switch.allows(0, 1, 80));
+        assert!(switch.allows(0, 1, 5432, true) && !switch.allows(0, 1, 80, true));
         switch.set(true, None, &[]);
-        assert!(switch.allows(0, 1, 80));
+        assert!(switch.allows(0, 1, 80, true));
         // Then it does as its node does.
         switch.set(false, Some(0), &[]);
         switch.set(false, Some(1), &[80]);
-        assert!(!switch.allows(2, 1, 80));
+        assert!(!switch.allows(2, 1, 80, true));
         switch.unset(1, 80);
-        assert!(switch.allows(2, 1, 80) && !switch.allows(0, 1, 80));
+        assert!(switch.allows(2, 1, 80, true) && !switch.allows(0, 1, 80, true));
     }
 
     #[test]
     fn a_node_that_is_off_has_neither_clients_nor_servers_but_of_ports_that_are_on() {
         let mut switch = Switch::new(true);
         switch.set(false, Some(3), &[]);
-        assert!(!switch.allows(3, 0, 80) && !switch.allows(0, 3, 80) && switch.allows(0, 1, 80));
+        assert!(
+            !switch.allows(3, 0, 80, true)
+                && !switch.allows(0, 3, 80, true)
+                && switch.allows(0, 1, 80, true)
+        );
         switch.set(true, Some(3), &[80]);
-        assert!(switch.allows(0, 3, 80) && !switch.allows(0, 3, 81));
+        assert!(switch.allows(0, 3, 80, true) && !switch.allows(0, 3, 81, true));
         switch.set(true, Some(3), &[]);
-        assert!(switch.allows(3, 0, 80));
+        assert!(switch.allows(3, 0, 80, true));
+    }
+
+    #[test]
+    fn a_port_without_streams_gets_them_by_name_only() {
+        let mut switch = Switch::new(true);
+        assert!(!switch.allows(0, 1, 80, false));
+        switch.set(true, Some(1), &[]);
+        assert!(!switch.allows(0, 1, 80, false));
+        switch.set(true, Some(1), &[80]);
+        assert!(switch.allows(0, 1, 80, false) && !switch.allows(0, 2, 80, false));
     }
 
     #[test]
