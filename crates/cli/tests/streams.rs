@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::streams::supervisor;
 use common::{Bench, enter};
+use latlab_host::sys::netns::NetNs;
 use serde_json::Value;
 
 /// Two nodes joined twice: by `eth0` with streams, by `eth1` plainly.
@@ -211,17 +212,26 @@ def serve(conn):
         count += len(data)
     conn.sendall(digest.digest() + b'y' * count)
     conn.close()
-listener = socket.create_server((sys.argv[1], 7000))
+port = int(sys.argv[2]) if sys.argv[2:] else 7000
+listener = socket.create_server((sys.argv[1], port))
 print('ready', flush=True)
 while True:
     conn = listener.accept()[0]
     threading.Thread(target=serve, args=(conn,)).start()
 ";
 
+/// The server with other lines in the place of the one that listens.
+fn listening_by(lines: &str) -> String {
+    const LISTENS: &str = "listener = socket.create_server((sys.argv[1], port))";
+    assert!(DIGEST.contains(LISTENS));
+    DIGEST.replace(LISTENS, lines)
+}
+
 /// Sends bytes in pieces, ends, and checks what comes back.
 const SEND: &str = "
 import hashlib, socket, sys, time
-conn = socket.create_connection((sys.argv[1], 7000), 20)
+port = int(sys.argv[4]) if sys.argv[4:] else 7000
+conn = socket.create_connection((sys.argv[1], port), 20)
 print('connected', flush=True)
 digest = hashlib.sha256()
 for piece in range(int(sys.argv[2])):
@@ -289,10 +299,9 @@ fn a_server_that_accepts_unseen_is_served_by_a_relay() {
             let path = bench.root().join("lender").display().to_string();
             start_python(bench, &name, "b", &["-c", LENDER, FAST, &path]);
             // Not in a node, so under no filter.
-            let taker = DIGEST.replace(
-                "listener = socket.create_server((sys.argv[1], 7000))",
+            let taker = listening_by(
                 "at = socket.socket(socket.AF_UNIX)\nat.connect(sys.argv[1])\n\
-             fds = socket.recv_fds(at, 1, 1)[1]\nlistener = socket.socket(fileno=fds[0])",
+                 fds = socket.recv_fds(at, 1, 1)[1]\nlistener = socket.socket(fileno=fds[0])",
             );
             let mut taker = Background::start(&["-u", "-c", &taker, &path]);
             let send = ["python3", "-c", SEND, FAST, "300", "0"];
@@ -345,10 +354,10 @@ fn a_server_of_multipath_tcp_has_streams() {
         }
         let name = bench.deploy("multipath", &lab("container"));
         // As Go's servers listen, with the protocol's number (IPPROTO_MPTCP).
-        let listen = "listener = socket.create_server((sys.argv[1], 7000))";
-        let multipath = "listener = socket.socket(proto=262)\nlistener.bind((sys.argv[1], 7000))\n\
-                         listener.listen()";
-        let server = DIGEST.replace(listen, multipath);
+        let server = listening_by(
+            "listener = socket.socket(proto=262)\nlistener.bind((sys.argv[1], 7000))\n\
+             listener.listen()",
+        );
         start_python(bench, &name, "b", &["-c", &server, "0.0.0.0"]);
         let send = ["python3", "-c", SEND, FAST, "10", "0"];
         assert_eq!(
@@ -423,6 +432,31 @@ fn streams_are_switched_off_and_on() {
 }
 
 #[test]
+fn a_closed_stream_between_hosts_keeps_no_port_of_theirs() {
+    const NAME: &str = "a_closed_stream_between_hosts_keeps_no_port_of_theirs";
+    enter(NAME, |bench| {
+        let far = lab("container").replace("streams: true", "streams: true, carrier: vxlan");
+        let name = bench.deploy("far", &far);
+        start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0"]);
+        let address = address_of_b(bench, &name, "-4", "eth0");
+        for _ in 0..3 {
+            let send = ["python3", "-c", SEND, &address, "1", "0"];
+            bench.exec(&name, "a", &send).good();
+        }
+        await_count(bench, &name, "open", 0);
+        assert_eq!(count(bench, &name, "streams"), 3);
+        let waiting = |host: &str| {
+            let netns = NetNs::open(&bench.run_dir().join(&name).join("netns").join(host)).unwrap();
+            let sockets = netns.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"));
+            sockets.unwrap().unwrap().matches(" 06 ").count()
+        };
+        assert_eq!(waiting("@fast.0") + waiting("@fast.1"), 0);
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
 fn a_port_is_switched_by_itself() {
     enter("a_port_is_switched_by_itself", |bench| {
         let name = bench.deploy("port", &lab("container"));
@@ -460,6 +494,30 @@ fn a_port_is_switched_by_itself() {
             let said = bench.latlab(&[&["streams", &name], words].concat());
             assert_eq!(said.code, 2, "{said:#?}");
         }
+        bench.latlab(&["destroy", &name]).good();
+
+        let named =
+            lab("container").replace("streams: true", "streams: true, stream_ports: [7001]");
+        let name = bench.deploy("named", &named);
+        for port in ["7000", "7001"] {
+            start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0", port]);
+        }
+        let steps: [(&[&str], &str, u64); 4] = [
+            (&[], "7000", 0),
+            (&[], "7001", 1),
+            (&["on"], "7000", 1),
+            (&["on", "--port", "7000"], "7000", 2),
+        ];
+        for (words, port, streams) in steps {
+            bench.latlab(&[&["streams", &name], words].concat()).good();
+            bench
+                .exec(&name, "a", &[&send[..], &[port]].concat())
+                .good();
+            let counted = count(bench, &name, "streams");
+            assert_eq!(counted, streams, "{words:?} {port}");
+        }
+        let graph = bench.latlab(&["graph", &name]).good().out;
+        assert!(graph.contains("streams to ports 7001"), "{graph}");
         bench.latlab(&["destroy", &name]).good();
         bench.assert_clean();
     });

@@ -10,6 +10,7 @@ use latlab_wire::streams::{Config, Host};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::loopback::keep_no_closed;
 use crate::registry::HostId;
 
 /// A handshake on the wire takes some 50 µs. A wire that is down delays other programs no longer than this.
@@ -65,7 +66,11 @@ impl Hosts {
 impl Listening {
     fn new(host: &Host, own: &File) -> io::Result<Self> {
         let netns = File::open(&host.netns)?;
-        let listener = inside(&netns, own, || TcpListener::bind((host.address, 0)))?;
+        let listener = inside(&netns, own, || {
+            // An older kernel refuses it, and short connections are fewer.
+            keep_no_closed().ok();
+            TcpListener::bind((host.address, 0))
+        })?;
         listener.set_nonblocking(true)?;
         Ok(Self {
             at: listener.local_addr()?,

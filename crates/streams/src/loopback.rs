@@ -12,8 +12,9 @@ pub fn loopback_up() -> Result<(), Error> {
     Handle::open()?.apply(&LinkChange::of("lo").up(true).request())
 }
 
-/// Has closed connections of the calling thread's namespace keep no port for a minute. Nothing is lost on a loopback that
-/// would have to be waited for, and there are ports for 470 connections a second only.
+/// Has closed connections of the calling thread's namespace keep no port for a minute. Nothing is late on a loopback, nor on
+/// a lab's wire between two namespaces, that would have to be waited for, and there are ports for 470 connections a second
+/// only.
 pub fn keep_no_closed() -> io::Result<()> {
     fs::write(MAX_WAITING, "0")
 }
