@@ -2,12 +2,11 @@
 //!
 //! Four recorders, BPF programs (`bpf/*.bpf.c`), write into shared memory and wake no thread. [`taps`]
 //! record each packet at one point of the network, [`recorder`] records events of the CPUs, [`steal`] records
-//! CPU time that a hypervisor took, [`stacks`] records where in its code a thread is. They use one clock, and all are read when the window is over. Conclusions
-//! are drawn by other crates, from files.
-//!
-//! Only this crate uses libbpf.
+//! CPU time that a hypervisor took, [`stacks`] records where in its code a thread is. They use one clock, and all are
+//! read when the window is over. Conclusions are drawn by other crates, from files.
 
 pub mod error;
+mod object;
 pub mod recorder;
 pub mod stacks;
 pub mod steal;

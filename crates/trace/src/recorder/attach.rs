@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, Object};
 
 use super::follower::{Follower, Wanted};
 use super::recorded::{Recorded, Watched};
@@ -14,10 +14,11 @@ use super::softirq::Words;
 use super::symbols;
 use super::windows::Window;
 use crate::error::Error;
+use crate::object;
 use crate::steal;
 use crate::sys::{Shared, SoftwareEvent, software_event};
 use crate::taps::Live;
-use latlab_bpf::{listen, said};
+use latlab_bpf::said;
 
 const WHAT: &str = "the flight recorder";
 /// As in `latlab.h`.
@@ -333,27 +334,15 @@ fn refused(reason: String) -> Error {
 
 fn load(settings: &Settings, ring_events: u32, words: Words) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
-    listen();
-    let failed = |error: libbpf_rs::Error| refused(said(&error));
-    let mut open = ObjectBuilder::default()
-        .open_memory(OBJECT)
-        .map_err(failed)?;
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "events" {
-            let all = ring_events * settings.cpus.len() as u32;
-            map.set_max_entries(all.max(1)).map_err(failed)?;
-        } else if name.ends_with(".rodata") {
-            if let Some(value) = map.initial_value_mut() {
-                value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
-                value[8..16].copy_from_slice(&u64::from(ring_events).to_ne_bytes());
-                value[16..56].copy_from_slice(&words.to_bytes());
-                let calls = u64::from(settings.system_calls);
-                value[56..64].copy_from_slice(&calls.to_ne_bytes());
-            }
-        }
-    }
-    open.load().map_err(failed)
+    let events = ring_events * settings.cpus.len() as u32;
+    let constants = |value: &mut [u8]| {
+        value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
+        value[8..16].copy_from_slice(&u64::from(ring_events).to_ne_bytes());
+        value[16..56].copy_from_slice(&words.to_bytes());
+        let calls = u64::from(settings.system_calls);
+        value[56..64].copy_from_slice(&calls.to_ne_bytes());
+    };
+    object::load(OBJECT, ("events", events), constants).map_err(refused)
 }
 
 #[cfg(test)]

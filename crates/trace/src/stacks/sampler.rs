@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 
-use latlab_bpf::{listen, said};
+use latlab_bpf::said;
 use latlab_samples::table::Stack;
 use latlab_wire::trace::{STACK_SAMPLE_BYTES, StackSample};
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, Object};
 
 use super::files::Files;
 use super::names::{Names, printable};
 use super::unwind::Process;
 use crate::error::Error;
+use crate::object;
 use crate::sys::{Shared, cpu_clock};
 
 const WHAT: &str = "the stack sampler";
@@ -165,21 +166,9 @@ fn refused(reason: String) -> Error {
 
 fn load(room: u32) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks.bpf.o"));
-    listen();
-    let failed = |error: libbpf_rs::Error| refused(said(&error));
-    let mut open = ObjectBuilder::default()
-        .open_memory(OBJECT)
-        .map_err(failed)?;
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "samples" {
-            map.set_max_entries(room).map_err(failed)?;
-        } else if name.ends_with(".rodata") {
-            if let Some(value) = map.initial_value_mut() {
-                value[..8].copy_from_slice(&u64::from(room).to_ne_bytes());
-                value[8..16].copy_from_slice(&pid_namespace().to_ne_bytes());
-            }
-        }
-    }
-    open.load().map_err(failed)
+    let constants = |value: &mut [u8]| {
+        value[..8].copy_from_slice(&u64::from(room).to_ne_bytes());
+        value[8..16].copy_from_slice(&pid_namespace().to_ne_bytes());
+    };
+    object::load(OBJECT, ("samples", room), constants).map_err(refused)
 }

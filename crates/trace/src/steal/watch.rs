@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use latlab_wire::trace::{STOLEN_BYTES, Stolen};
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder};
+use libbpf_rs::{Link, MapCore, Object};
 
 use super::word::from_run_queue;
 use crate::error::Error;
+use crate::object;
 use crate::sys::Shared;
-use latlab_bpf::{listen, said};
+use latlab_bpf::said;
 
 const WHAT: &str = "the watch over stolen time";
 /// As in `latlab.h`.
@@ -119,28 +120,15 @@ fn refused(reason: String) -> Error {
 
 fn load(cpus: &[u16]) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steal.bpf.o"));
-    listen();
-    let failed = |error: libbpf_rs::Error| refused(said(&error));
-    let mut open = ObjectBuilder::default()
-        .open_memory(OBJECT)
-        .map_err(failed)?;
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "stretches" {
-            let all = ROOM * cpus.len() as u32;
-            map.set_max_entries(all.max(1)).map_err(failed)?;
-        } else if name.ends_with(".rodata") {
-            if let Some(value) = map.initial_value_mut() {
-                value[..8].copy_from_slice(&from_run_queue().to_ne_bytes());
-                value[8..12].copy_from_slice(&ROOM.to_ne_bytes());
-                for (place, &cpu) in cpus.iter().enumerate() {
-                    let at = 16 + usize::from(cpu) * 2;
-                    if let Some(slot) = value.get_mut(at..at + 2) {
-                        slot.copy_from_slice(&(place as u16 + 1).to_ne_bytes());
-                    }
-                }
+    let constants = |value: &mut [u8]| {
+        value[..8].copy_from_slice(&from_run_queue().to_ne_bytes());
+        value[8..12].copy_from_slice(&ROOM.to_ne_bytes());
+        for (place, &cpu) in cpus.iter().enumerate() {
+            let at = 16 + usize::from(cpu) * 2;
+            if let Some(slot) = value.get_mut(at..at + 2) {
+                slot.copy_from_slice(&(place as u16 + 1).to_ne_bytes());
             }
         }
-    }
-    open.load().map_err(failed)
+    };
+    object::load(OBJECT, ("stretches", ROOM * cpus.len() as u32), constants).map_err(refused)
 }

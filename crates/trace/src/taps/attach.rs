@@ -8,14 +8,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use latlab_wire::trace::TAP_RECORD_BYTES;
-use libbpf_rs::{MapCore, ObjectBuilder, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
+use libbpf_rs::{MapCore, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use super::follow::Live;
 use super::records::{Records, Seen};
 use crate::error::Error;
+use crate::object;
 use crate::steal;
 use crate::sys::Shared;
-use latlab_bpf::{listen, said};
+use latlab_bpf::said;
 
 const WHAT: &str = "a tap";
 /// Records of one tap at most: 3 GiB of them.
@@ -214,28 +215,16 @@ fn load(room: u32, side: Side) -> Result<libbpf_rs::Object, Error> {
     const WITH_TYPES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
     const WITHOUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tap-without-types.bpf.o"));
     // Such a kernel reports no steal; packets can be timed all the same.
-    let object = if crate::has_types() {
+    let bytes = if crate::has_types() {
         WITH_TYPES
     } else {
         WITHOUT
     };
-    listen();
-    let failed = |error: libbpf_rs::Error| refused(said(&error));
-    let mut open = ObjectBuilder::default()
-        .open_memory(object)
-        .map_err(failed)?;
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "records" {
-            map.set_max_entries(room.max(1)).map_err(failed)?;
-        } else if name.ends_with(".rodata") {
-            if let Some(value) = map.initial_value_mut() {
-                value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
-                value[8..12].copy_from_slice(&room.to_ne_bytes());
-                let stamp_last = u32::from(side == Side::Egress);
-                value[12..16].copy_from_slice(&stamp_last.to_ne_bytes());
-            }
-        }
-    }
-    open.load().map_err(failed)
+    let constants = |value: &mut [u8]| {
+        value[..8].copy_from_slice(&steal::from_run_queue().to_ne_bytes());
+        value[8..12].copy_from_slice(&room.to_ne_bytes());
+        let stamp_last = u32::from(side == Side::Egress);
+        value[12..16].copy_from_slice(&stamp_last.to_ne_bytes());
+    };
+    object::load(bytes, ("records", room), constants).map_err(refused)
 }
