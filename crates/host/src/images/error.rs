@@ -3,16 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::sys;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("image {} is neither `host`, nor a directory, nor a file", .0.display())]
     NotFound(PathBuf),
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
     /// A path that a lab hides is not in the image, or not by that name.
     #[error("cannot hide {}: {reason}", path.display())]
     Hide { path: PathBuf, reason: String },
@@ -41,11 +39,7 @@ impl Error {
     }
 
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        let failed = sys::Error::of(action, path.display());
+        |source: io::Error| Self::Sys(failed(source))
     }
 }

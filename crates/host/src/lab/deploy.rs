@@ -36,6 +36,7 @@ use crate::nodes::vm::channels::Channels;
 use crate::nodes::{self, Start, session};
 use crate::streams;
 use crate::sync;
+use crate::sys;
 use crate::sys::file::Lock;
 use crate::sys::mount;
 use crate::sys::proc;
@@ -63,12 +64,8 @@ fn private(directory: &Path) -> Result<(), Error> {
 }
 
 fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
+    let failed = sys::Error::of(action, path.display());
+    |source: std::io::Error| failed(source).into()
 }
 
 impl Lab {

@@ -25,10 +25,11 @@ use crate::nodes::vm::clock::ClockOffset;
 use crate::nodes::{self, Node, driver_of};
 use crate::streams;
 use crate::sync;
+use crate::sys;
 use crate::sys::file::Lock;
 use crate::sys::netns::NetNs;
 use crate::sys::proc;
-use crate::sys::process::{Process, ProcessId};
+use crate::sys::process::{self, Process, ProcessId};
 
 /// How long a lab may be in the hands of another latlab before one gives up.
 pub(super) const CLAIM_TIMEOUT: Duration = Duration::from_secs(20);
@@ -305,6 +306,13 @@ impl Lab {
         (!used.is_empty()).then(|| used.iter().sum())
     }
 
+    /// The numbers of its processes that are known by their environment: of nodes, and of what stands beside them, as the
+    /// daemons of overlays.
+    pub fn labelled(&self) -> Vec<u32> {
+        let all = process::labelled(&self.state.id).unwrap_or_default();
+        all.iter().map(|process| process.id().pid).collect()
+    }
+
     pub(super) fn process(&self, index: usize) -> Option<ProcessId> {
         let processes = sync::lock(&self.processes);
         let state = processes.get(index)?;
@@ -376,14 +384,10 @@ impl Lab {
                 .mode(0o600)
                 .open(&new)
         };
-        written
+        let renamed = written
             .and_then(|()| open()?.write_all(&text))
-            .and_then(|()| fs::rename(&new, &path))
-            .map_err(|source| Error::Io {
-                action: "write",
-                path,
-                source,
-            })
+            .and_then(|()| fs::rename(&new, &path));
+        Ok(renamed.map_err(sys::Error::of("write", path.display()))?)
     }
 
     /// Keeps all others from the lab, while a node of it is replaced.
@@ -445,14 +449,7 @@ impl Lab {
         let made = self.dirs.groups(&self.state.lab);
         let whole = made.join(&node.name);
         if !whole.exists() {
-            let io = |path: PathBuf| {
-                move |source| Error::Io {
-                    action: "create",
-                    path,
-                    source,
-                }
-            };
-            fs::create_dir_all(&made).map_err(io(made.clone()))?;
+            fs::create_dir_all(&made).map_err(sys::Error::of("create", made.display()))?;
             // Two first commands at once: the second finds it whole.
             let _one_at_a_time = Lock::take(&made.join(".lock"), CLAIM_TIMEOUT)?;
             if !whole.exists() {
@@ -460,7 +457,7 @@ impl Lab {
                 let limits = limits(&self.state.plan, node);
                 let made = self.groups()?.create(&self.state.lab, &node.name, &limits);
                 made.map_err(failed)?;
-                fs::write(&whole, "").map_err(io(whole.clone()))?;
+                fs::write(&whole, "").map_err(sys::Error::of("create", whole.display()))?;
             }
         }
         Ok(Some(group))

@@ -129,12 +129,6 @@ pub enum Error {
         /// The end of its output.
         output: String,
     },
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     /// A directory that a node can be neither saved in nor restored from.
     #[error("cannot {action} {}: {reason}", path.display())]
     Snapshot {
@@ -221,7 +215,6 @@ impl Error {
             Error::Borrowed(error) => error.hint(),
             Error::Remains { lab, .. } => format!("run `latlab destroy {lab}` again"),
             Error::Links(links) => links.hint(),
-            Error::Io { source, .. } => io_hint(source),
             Error::Sys(error) => io_hint(&error.source),
             Error::Netlink(_) => DOCTOR.into(),
             Error::Cgroup { source, .. } => cgroup_hint(source).into(),

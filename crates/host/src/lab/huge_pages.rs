@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use super::memory::available_bytes;
 use crate::dirs::Dirs;
+use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
 use crate::sys::huge_pages::{POOLS, Pool, file_system};
 use crate::sys::proc;
@@ -67,11 +68,8 @@ impl<'a> Held<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ledger::default()),
             Err(error) => Err(error),
         };
-        let ledger: Ledger = ledger.map_err(|source| Error::Io {
-            action: "read",
-            path,
-            source,
-        })?;
+        let failed = sys::Error::of::<io::Error>("read", path.display());
+        let ledger: Ledger = ledger.map_err(failed)?;
         let mut held = Held {
             dirs,
             pools,
@@ -284,11 +282,7 @@ fn give_back_to(dirs: &Dirs, pools: &Path, id: &str) -> Result<(), Error> {
         return held.save();
     }
     let path = dirs.huge_pages();
-    remove(&path).map_err(|source| Error::Io {
-        action: "remove",
-        path,
-        source,
-    })
+    Ok(remove(&path).map_err(sys::Error::of("remove", path.display()))?)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::deployed::Lab;
 use super::error::Error;
 use crate::nodes::mend::Act;
+use crate::sys;
 use crate::sys::file::write_atomically;
 
 /// Work that was begun with a node.
@@ -78,12 +79,8 @@ impl Lab {
     pub(super) fn begin(&self, node: &str, begun: &Begun) -> Result<Note, Error> {
         let path = self.begun_path(node);
         let directory = path.parent().unwrap_or(Path::new("/"));
-        let made = fs::create_dir_all(directory);
-        made.map_err(|source| Error::Io {
-            action: "create",
-            path: directory.to_owned(),
-            source,
-        })?;
+        let failed = sys::Error::of("create", directory.display());
+        fs::create_dir_all(directory).map_err(failed)?;
         let text = serde_json::to_vec(begun).expect("words and numbers");
         write_atomically(&path, &text, 0o600)?;
         Ok(Note { path, stays: false })
@@ -92,19 +89,13 @@ impl Lab {
     /// The work that was begun with a node and is not done.
     pub(super) fn begun(&self, node: &str) -> Result<Option<Begun>, Error> {
         let path = self.begun_path(node);
-        let failed = |source| Error::Io {
-            action: "read",
-            path: path.clone(),
-            source,
+        let failed = sys::Error::of("read", path.display());
+        let begun = match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => Err(error),
         };
-        match fs::read(&path) {
-            Ok(text) => {
-                let begun = serde_json::from_slice(&text).map_err(io::Error::from);
-                begun.map(Some).map_err(failed)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed(error)),
-        }
+        Ok(Some(begun.map_err(failed)?))
     }
 
     pub(super) fn forget_begun(&self, node: &str) {

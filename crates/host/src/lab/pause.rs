@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use super::deployed::Lab;
 use super::error::Error;
 use crate::nodes::{Node, driver_of};
+use crate::sys;
 
 impl Lab {
     /// Stops a node where it is: a guest's CPUs, or all processes of a node on the host. One that stands still already
@@ -18,11 +19,7 @@ impl Lab {
         let note = self.note(node);
         let noted = fs::create_dir_all(self.dirs.paused(&self.state.lab))
             .and_then(|()| fs::write(&note, ""));
-        noted.map_err(|source| Error::Io {
-            action: "create",
-            path: note.clone(),
-            source,
-        })?;
+        noted.map_err(sys::Error::of("create", note.display()))?;
         let paused = driver_of(&running.plan.body).pause(&running);
         paused.map_err(|source| {
             // The node goes on; a note that stays costs a `resume`.
@@ -53,11 +50,9 @@ impl Lab {
     pub(super) fn forget_pause(&self, node: &str) -> Result<(), Error> {
         let note = self.note(node);
         match fs::remove_file(&note) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io {
-                action: "remove",
-                path: note,
-                source,
-            }),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(sys::Error::of("remove", note.display())(source).into())
+            }
             _ => Ok(()),
         }
     }

@@ -26,6 +26,7 @@ use crate::nodes::saved::{self, Unusable};
 use crate::nodes::session::After;
 use crate::nodes::{Saved, Start, Stood, driver_of};
 use crate::packages::Progress;
+use crate::sys;
 use crate::sys::file::write_atomically;
 use crate::sys::tree;
 
@@ -229,11 +230,7 @@ impl Lab {
     pub fn drop_kept(&self, node: &str) -> Result<(), Error> {
         self.node(node)?;
         let path = self.kept(node);
-        tree::remove(&path).map_err(|source| Error::Io {
-            action: "remove",
-            path,
-            source,
-        })
+        Ok(tree::remove(&path).map_err(sys::Error::of("remove", path.display()))?)
     }
 
     pub(super) fn kept(&self, name: &str) -> PathBuf {
@@ -246,11 +243,8 @@ fn check_room(node: &NodePlan, into: &Path) -> Result<(), Error> {
     if node.kind() != NodeKind::Vm {
         return Ok(());
     }
-    let stat = rustix::fs::statvfs(into).map_err(|errno| Error::Io {
-        action: "look at",
-        path: into.to_path_buf(),
-        source: errno.into(),
-    })?;
+    let failed = sys::Error::of("look at", into.display());
+    let stat = rustix::fs::statvfs(into).map_err(failed)?;
     let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
     let memory = node.memory.unwrap_or(VM_MEMORY);
     if free < memory {

@@ -7,6 +7,7 @@ use latlab_model::state::{LabState, NodeState};
 use super::error::Error;
 use crate::dirs::Dirs;
 use crate::journal::{Journal, exists};
+use crate::sys;
 use crate::sys::process::ProcessId;
 
 /// The state of a lab; `None` when its deployment did not get that far.
@@ -18,13 +19,7 @@ pub(super) fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Er
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => {
-            return Err(Error::Io {
-                action: "read",
-                path,
-                source,
-            });
-        }
+        Err(source) => return Err(sys::Error::of("read", path.display())(source).into()),
     };
     // A state that cannot be read is treated as none: the journal is what counts.
     Ok(serde_json::from_str(&text).ok())

@@ -6,15 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::cache;
 use crate::images;
 use crate::nodes::vm::{initramfs, kernel, modules};
+use crate::sys;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
     #[error(
         "cannot make a live system of `host`: this machine's own root is none to start another with"
     )]
@@ -48,8 +45,6 @@ pub enum Error {
     Initramfs(#[from] initramfs::Error),
     #[error(transparent)]
     Modules(#[from] modules::Error),
-    #[error(transparent)]
-    Write(#[from] crate::sys::Error),
 }
 
 impl Error {
@@ -70,18 +65,12 @@ impl Error {
                 .hint()
                 .unwrap_or("`--kernel` takes standard, rt, cloud, or the path of a vmlinuz"),
             Self::Initramfs(_) | Self::Modules(_) => "another kernel may have it: `--kernel`",
-            Self::Io { .. } | Self::Write(_) | Self::Tool { .. } => {
-                "check the directory, its permissions and its room"
-            }
+            Self::Sys(_) | Self::Tool { .. } => "check the directory, its permissions and its room",
         }
     }
 
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        let failed = sys::Error::of(action, path.display());
+        |source: io::Error| Self::Sys(failed(source))
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::sys;
+
 pub mod kernel;
 mod progress;
 
@@ -39,12 +41,8 @@ pub enum Error {
     },
     #[error("{command} did not end within {} s", TIMEOUT.as_secs())]
     Silent { command: String },
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
 }
 
 /// An archive with its package lists.
@@ -291,12 +289,8 @@ fn text_of(mut file: File) -> String {
 }
 
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
+    let failed = sys::Error::of(action, path.display());
+    |source: io::Error| Error::Sys(failed(source))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::owner::USER;
+use crate::sys;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -24,26 +25,16 @@ pub enum Error {
         item: String,
         source: io::Error,
     },
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     #[error("{} is not a journal of tuning: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
     #[error(transparent)]
-    Sys(crate::sys::Error),
+    Sys(sys::Error),
 }
 
 impl Error {
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_path_buf();
-        move |source| Error::Io {
-            action,
-            path,
-            source,
-        }
+        let failed = sys::Error::of(action, path.display());
+        |source: io::Error| Error::Sys(failed(source))
     }
 
     pub(super) fn impossible((message, hint): (String, String)) -> Error {
@@ -70,7 +61,7 @@ impl Error {
                 "it holds the values from before tuning: restore them by hand, then remove it"
                     .into()
             }
-            Error::Io { .. } | Error::Sys(_) => {
+            Error::Sys(_) => {
                 "nothing else was changed; make the directory writable, and try again".into()
             }
         }

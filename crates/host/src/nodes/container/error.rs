@@ -19,12 +19,6 @@ pub enum Error {
     Runtime { runtime: String, message: String },
     #[error("the first process of the container did not start: {0}")]
     Init(String),
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     #[error("cannot run `{program}` in the container: {reason}")]
     Command { program: String, reason: String },
     #[error("the first process of the container runs without its seccomp filter")]
@@ -78,11 +72,7 @@ impl Error {
     }
 
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        let failed = sys::Error::of(action, path.display());
+        |source: io::Error| Self::Sys(failed(source))
     }
 }

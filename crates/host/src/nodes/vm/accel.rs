@@ -8,7 +8,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::accelerator::{Accelerator, PROGRAM};
 use super::console;
 use super::kernel::Kernel;
+use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
 use crate::sys::proc;
 use crate::sys::process::{Exit, Process};
@@ -47,15 +48,9 @@ pub struct Verdict {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
-    Sys(#[from] crate::sys::Error),
+    Sys(#[from] sys::Error),
     #[error("cannot run {PROGRAM}: {source}")]
     Qemu { source: io::Error },
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     #[error("another latlab has been probing KVM for {} s", after.as_secs())]
     Locked { after: Duration },
 }
@@ -63,11 +58,8 @@ pub enum Error {
 /// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host. Fails when QEMU or
 /// the cache directory cannot be used. That KVM does not work is a verdict, not an error.
 pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict, Error> {
-    fs::create_dir_all(cache).map_err(|source| Error::Io {
-        action: "make directory",
-        path: cache.to_owned(),
-        source,
-    })?;
+    let failed = sys::Error::of("make directory", cache.display());
+    fs::create_dir_all(cache).map_err(failed)?;
     let timeout = TIMEOUT * 3;
     let lock = Lock::take(&cache.join("accelerator.lock"), timeout)?;
     let _lock = lock.ok_or(Error::Locked { after: timeout })?;
@@ -89,24 +81,16 @@ pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict,
         reason,
         holds_for,
     };
-    let text = serde_json::to_vec_pretty(&verdict).map_err(|error| Error::Io {
-        action: "write",
-        path: memory.clone(),
-        source: error.into(),
-    })?;
+    let failed = sys::Error::of("write", memory.display());
+    let text = serde_json::to_vec_pretty(&verdict).map_err(failed)?;
     write_atomically(&memory, &text, 0o644)?;
     Ok(verdict)
 }
 
 fn identity(kernel: &Kernel) -> Result<String, Error> {
     let read = |path: &str| {
-        let text = fs::read_to_string(path);
-        text.map(|text| text.trim().to_owned())
-            .map_err(|source| Error::Io {
-                action: "read",
-                path: path.into(),
-                source,
-            })
+        let text = fs::read_to_string(path).map_err(sys::Error::of("read", path))?;
+        Ok::<_, Error>(text.trim().to_owned())
     };
     let boot = proc::boot_id()?;
     let release = read("/proc/sys/kernel/osrelease")?;
@@ -130,13 +114,8 @@ fn try_kvm(
         return Ok(Err(format!("/dev/kvm cannot be opened: {error}")));
     }
     let log = cache.join(format!("accelerator-{}.log", std::process::id()));
-    let file = |path: &Path| {
-        fs::File::create(path).map_err(|source| Error::Io {
-            action: "write",
-            path: path.to_owned(),
-            source,
-        })
-    };
+    let file =
+        |path: &Path| fs::File::create(path).map_err(sys::Error::of("write", path.display()));
     let output = file(&log)?;
     // Tied to us: a guest that spins for ever must not outlive a latlab that is killed meanwhile.
     let command = Spawn::new(PROGRAM, PROBE)
@@ -155,7 +134,7 @@ fn try_kvm(
     Ok(result?)
 }
 
-fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, crate::sys::Error> {
+fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, sys::Error> {
     let start = Instant::now();
     loop {
         let said = fs::read_to_string(log).unwrap_or_default();

@@ -60,11 +60,7 @@ impl Place {
     /// directory of the guest's, in which the host never sees anything.
     pub fn new(dir: &Path, name: &str, unprivileged: bool) -> Result<Self, Error> {
         let root = dir.join(name);
-        fs::create_dir_all(&root).map_err(|source| Error::Io {
-            action: "make directory",
-            path: root.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&root).map_err(Error::io("make directory", &root))?;
         let mut words = vec!["confine".into(), "--root".into(), root.into()];
         if unprivileged {
             words.push("--unprivileged".into());

@@ -77,12 +77,6 @@ pub enum Error {
     Cpu { cpu: String, reason: String },
     #[error(transparent)]
     Sys(#[from] sys::Error),
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     #[error("guest: {0}")]
     Channel(#[from] channel::Error),
     #[error(transparent)]
@@ -92,12 +86,8 @@ pub enum Error {
 impl Error {
     /// For `map_err`: an action on a path that the system refused.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io {
-            action,
-            path,
-            source,
-        }
+        let failed = sys::Error::of(action, path.display());
+        |source: io::Error| Self::Sys(failed(source))
     }
 
     pub fn hint(&self) -> Option<&'static str> {

@@ -312,13 +312,7 @@ fn listen(dir: &Path) -> Result<Vec<UnixListener>, Error> {
     let ports = (0..PORTS).map(|i| paths::socket_path(dir, i));
     let paths = std::iter::once(paths::qmp_path(dir)).chain(ports);
     paths
-        .map(|path| {
-            UnixListener::bind(&path).map_err(|source| Error::Io {
-                action: "listen at",
-                path,
-                source,
-            })
-        })
+        .map(|path| UnixListener::bind(&path).map_err(Error::io("listen at", &path)))
         .collect()
 }
 

@@ -16,6 +16,7 @@ use super::bzimage;
 use super::cpio::{Archive, FILE};
 use super::kernel::{Kernel, Transport};
 use super::modules::{self, Modules};
+use crate::sys;
 use crate::sys::cached;
 
 const PREFIX: &str = "initramfs-";
@@ -24,12 +25,6 @@ const KEPT: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     #[error(
         "the agent {} is not a statically linked x86-64 program; build it with `cargo build` from the \
          workspace's root, whose .cargo/config.toml says how",
@@ -39,7 +34,7 @@ pub enum Error {
     #[error(transparent)]
     Modules(#[from] modules::Error),
     #[error(transparent)]
-    Cache(#[from] crate::sys::Error),
+    Sys(#[from] sys::Error),
 }
 
 /// The checksums of ext4, which it asks the kernel's cipher modules for by name.
@@ -114,7 +109,7 @@ pub fn prepare(
         return Ok(path);
     }
     fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
-    crate::sys::file::write_atomically(&path, &bytes, 0o644)?;
+    sys::file::write_atomically(&path, &bytes, 0o644)?;
     // One that cannot be removed takes room only.
     let _ = cached::remove_oldest(cache, KEPT, |path| {
         let name = path.file_name()?.to_str()?;
@@ -179,12 +174,8 @@ fn wanted_modules(transport: Transport, modules: GuestModules) -> Vec<&'static s
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
+    let failed = sys::Error::of(action, path.display());
+    |source: io::Error| Error::Sys(failed(source))
 }
 
 /// An x86-64 ELF file that asks for no dynamic loader.

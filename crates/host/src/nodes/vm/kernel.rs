@@ -36,12 +36,6 @@ const READ_KERNEL: &str = "read kernel";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
     #[error(transparent)]
     Apt(#[from] apt::Error),
     #[error("cannot boot {}: {source}", path.display())]
@@ -68,7 +62,7 @@ pub enum Error {
     #[error(transparent)]
     Modules(#[from] modules::Error),
     #[error(transparent)]
-    Cache(#[from] sys::Error),
+    Sys(#[from] sys::Error),
     #[error("another latlab has been fetching a kernel into {} for 15 minutes", dir.display())]
     Locked { dir: PathBuf },
 }
@@ -78,10 +72,10 @@ impl Error {
         match self {
             Self::Apt(error) => Some(error.hint()),
             Self::NotAKernel { .. }
-            | Self::Io {
+            | Self::Sys(sys::Error {
                 action: READ_KERNEL,
                 ..
-            } => Some("`kernel:` takes standard, rt, cloud, or the path of a vmlinuz"),
+            }) => Some("`kernel:` takes standard, rt, cloud, or the path of a vmlinuz"),
             Self::NoTransport { .. } => Some("use `kernel: standard`, which has 9p"),
             _ => None,
         }
@@ -203,11 +197,8 @@ fn choose(which: &str, cache: &Path, progress: &mut dyn FnMut(Progress)) -> Resu
         version: found.version,
         directory,
     };
-    let text = serde_json::to_vec_pretty(&chosen).map_err(|error| Error::Io {
-        action: "write",
-        path: memory.clone(),
-        source: error.into(),
-    })?;
+    let failed = sys::Error::of("write", memory.display());
+    let text = serde_json::to_vec_pretty(&chosen).map_err(failed)?;
     write_atomically(&memory, &text, 0o644)?;
     Ok(chosen)
 }
@@ -287,12 +278,8 @@ fn bare(
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
+    let failed = sys::Error::of(action, path.display());
+    |source: io::Error| Error::Sys(failed(source))
 }
 
 #[cfg(test)]

@@ -10,18 +10,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::bzimage;
+use crate::sys;
 
 /// The end of a signed module, after the signature and 12 bytes about it.
 const SIGNATURE_END: &[u8] = b"~Module signature appended~\n";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Sys(#[from] sys::Error),
     #[error("the kernel's modules in {} lack '{name}'", dir.display())]
     Absent {
         name: String,
@@ -115,16 +112,12 @@ impl Modules {
 }
 
 fn collect(dir: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), Error> {
-    let failed = |source| Error::Io {
-        action: "list",
-        path: dir.to_owned(),
-        source,
-    };
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
+    let failed = || sys::Error::of::<io::Error>("list", dir.display());
+    for entry in fs::read_dir(dir).map_err(failed())? {
+        let entry = entry.map_err(failed())?;
         let path = entry.path();
         // `build` and `source` are links out of the tree.
-        if entry.file_type().map_err(failed)?.is_dir() {
+        if entry.file_type().map_err(failed())?.is_dir() {
             collect(&path, files)?;
         } else if let Some(name) = name_of(&path) {
             files.insert(name, path);
@@ -154,11 +147,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
         }
         Ok(out)
     };
-    decompressed().map_err(|source| Error::Io {
-        action: "read",
-        path: path.to_owned(),
-        source,
-    })
+    let failed = sys::Error::of::<io::Error>("read", path.display());
+    Ok(decompressed().map_err(failed)?)
 }
 
 /// The names after `depends=` in the module's information, which is a run of NUL-terminated texts.

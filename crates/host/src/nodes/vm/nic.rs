@@ -64,11 +64,7 @@ impl Nic<'_> {
             return Ok(());
         };
         let opened = std::fs::set_permissions(socket, Permissions::from_mode(0o666));
-        opened.map_err(|source| Error::Io {
-            action: "open to QEMU",
-            path: socket.to_path_buf(),
-            source,
-        })
+        opened.map_err(Error::io("open to QEMU", socket))
     }
 
     /// Descriptors that QEMU inherits for it: taps, then the devices of vhost.
@@ -171,11 +167,8 @@ impl Nic<'_> {
 pub fn open_vhost() -> Result<OwnedFd, Error> {
     const DEVICE: &str = "/dev/vhost-net";
     let opened = OpenOptions::new().read(true).write(true).open(DEVICE);
-    opened.map(OwnedFd::from).map_err(|source| Error::Io {
-        action: "open",
-        path: DEVICE.into(),
-        source,
-    })
+    let opened = opened.map_err(Error::io("open", Path::new(DEVICE)))?;
+    Ok(opened.into())
 }
 
 /// The directory of a card's socket in QEMU's place. Who serves it may be restarted, and makes a new socket then.
