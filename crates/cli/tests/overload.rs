@@ -52,6 +52,11 @@ fn a_run_beside_stress_ng_is_marked_overloaded() {
             said.is_some_and(|t| t.contains("did not keep up in 6 of 6 trials")),
             "{said:?}"
         );
+        // Its workers are called after what they do.
+        assert!(
+            said.is_some_and(|t| t.contains("Beside the lab, `stress-ng")),
+            "{said:?}"
+        );
         for cell in summary["cells"].as_array().unwrap() {
             assert_eq!(cell["overloaded"], 3, "{cell:#}");
         }

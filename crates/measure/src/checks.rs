@@ -12,6 +12,7 @@ use latlab_wire::samples::{Counters, Report};
 
 use crate::affinity::allowed_cpus;
 use crate::cpu_times::CpuTimes;
+use crate::others::Processes;
 use crate::thermal;
 
 /// Runqueue wait of an endpoint as a share of its window, beside [`TURN_NS`] a message.
@@ -42,6 +43,7 @@ fn check(name: &str, question: String, value: f64, limit: f64, unit: &str) -> Ch
         limit,
         unit: unit.into(),
         passed,
+        consumers: Vec::new(),
     }
 }
 
@@ -132,6 +134,7 @@ pub struct Watch {
     lab_ns: Option<u64>,
     confined: Option<BTreeSet<u32>>,
     throttled: Option<u64>,
+    processes: Processes,
 }
 
 impl Watch {
@@ -143,6 +146,7 @@ impl Watch {
             lab_ns: lab.cpu_ns(),
             throttled: thermal::throttled(Path::new(thermal::CPUS), confined.as_ref()),
             confined,
+            processes: Processes::read(),
         }
     }
 
@@ -177,9 +181,15 @@ impl Watch {
                 0.0
             };
             let used = after.busy_ns - before.busy_ns;
-            let foreign = ((used - lab_ns - own_ns) / capacity).max(0.0);
+            let processes = self.processes.since(lab, confined);
+            let known = lab_ns + own_ns + processes.daemons_ns;
+            let foreign = ((used - known) / capacity).max(0.0);
             let question = format!("share of {of_them} CPUs used by processes outside the lab");
-            checks.push(check("foreign-load", question, foreign, FOREIGN_LIMIT, "1"));
+            let mut check = check("foreign-load", question, foreign, FOREIGN_LIMIT, "1");
+            if !check.passed {
+                check.consumers = processes.most(capacity);
+            }
+            checks.push(check);
         }
         checks
     }

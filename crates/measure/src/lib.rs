@@ -25,6 +25,7 @@ pub mod measured;
 pub mod nodes;
 mod noise;
 pub mod osnoise;
+mod others;
 pub mod packets;
 mod percentile;
 mod pin;

@@ -59,6 +59,7 @@ mod tests {
             limit: if passed { 1.0 } else { 0.1 },
             unit: "1".into(),
             passed,
+            consumers: Vec::new(),
         }
     }
 

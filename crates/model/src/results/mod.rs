@@ -50,8 +50,9 @@ pub use summary::{
 };
 pub use tail::Tail;
 pub use trial::{
-    ActionKind, ActionRecord, Check, ClockMap, Copied, Counters, Floor, Held, Hop, NodeRecord,
-    NodeStart, Ruler, SensorRecord, StreamResult, Trace, Trial, TrialOutcome, WatchedCpu,
+    ActionKind, ActionRecord, Check, ClockMap, Consumer, Copied, Counters, Floor, Held, Hop,
+    NodeRecord, NodeStart, Ruler, SensorRecord, StreamResult, Trace, Trial, TrialOutcome,
+    WatchedCpu,
 };
 pub use verdict::Verdict;
 pub use workload::{Client, Figure, NodeMemory, NodeWorkload, WorkloadResult};

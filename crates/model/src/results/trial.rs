@@ -302,6 +302,17 @@ pub struct Check {
     pub unit: String,
     /// `value <= limit`.
     pub passed: bool,
+    /// Processes that had most of the CPUs, where `foreign-load` failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<Consumer>,
+}
+
+/// Processes of one name that had the CPUs over a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Consumer {
+    pub name: String,
+    /// Share of the time of all watched CPUs.
+    pub share: f64,
 }
 
 /// The records of taps and the flight recorder. The packets' ways and the kernel's events are tables of their

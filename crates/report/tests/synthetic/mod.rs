@@ -399,6 +399,7 @@ fn check(name: &str, value: f64) -> Check {
         limit: 0.05,
         unit: "1".to_owned(),
         passed: value <= 0.05,
+        consumers: Vec::new(),
     }
 }
 

@@ -122,6 +122,7 @@ impl Pair {
             limit,
             unit: unit.to_owned(),
             passed: value <= limit,
+            consumers: Vec::new(),
         };
         let steps: u64 = self.points.iter().map(|point| point.steps_back).sum();
         let mut latencies = self.matched.latencies();

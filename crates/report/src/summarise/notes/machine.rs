@@ -15,6 +15,9 @@ const FLOOR_SHARE: f64 = 0.5;
 /// Factor between the medians of a cell's trials beyond which they are named.
 const UNSTABLE_FACTOR: f64 = 1.25;
 
+/// Names of processes that are told.
+const CONSUMERS: usize = 3;
+
 pub(super) fn emulated(context: &Context<'_>) -> Option<Note> {
     let cells = context.cells_where(|cell| cell.environment.emulated);
     let named = emulation::named(context.cells);
@@ -101,6 +104,7 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
     let trials = context.trials_where(|trial| trial.used && trial.summary.overloaded);
     // By check: the number of trials in which it failed (both endpoints are asked), and its worst value.
     let mut checks: BTreeMap<&str, (usize, f64, String)> = BTreeMap::new();
+    let mut consumers: BTreeMap<&str, f64> = BTreeMap::new();
     for trial in &trials {
         let failed = trial.summary.checks.iter().filter(|check| !check.passed);
         let names: BTreeSet<&str> = failed.clone().map(|check| check.name.as_str()).collect();
@@ -108,6 +112,9 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
             checks.entry(name).or_default().0 += 1;
         }
         for check in failed {
+            for consumer in &check.consumers {
+                *consumers.entry(&consumer.name).or_default() += consumer.share;
+            }
             let excess = check.value / check.limit;
             let entry = checks.entry(&check.name).or_default();
             if entry.2.is_empty() || excess > entry.1 {
@@ -123,10 +130,11 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
         .collect();
     let used = context.trials.values().filter(|trial| trial.used).count();
     let text = format!(
-        "The machine did not keep up in {} of {}: {}. These trials are included and marked.",
+        "The machine did not keep up in {} of {}: {}.{} These trials are included and marked.",
         trials.len(),
         text::plural(used, "trial"),
-        list.join("; ")
+        list.join("; "),
+        beside(consumers)
     );
     (!trials.is_empty()).then(|| {
         note(
@@ -136,6 +144,25 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
             context.cells_of(&trials),
         )
     })
+}
+
+/// A sentence on the processes beside the lab that had the most of the CPUs, and on what helps against them.
+fn beside(consumers: BTreeMap<&str, f64>) -> String {
+    let mut consumers: Vec<_> = consumers.into_iter().collect();
+    consumers.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let names = consumers
+        .iter()
+        .take(CONSUMERS)
+        .map(|(name, _)| format!("`{name}`"));
+    let names: Vec<String> = names.collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Beside the lab, {} had most of the CPUs: end them, keep them away by `tuning: isolated` of the lab, or \
+             have such trials repeated by `retries: 3` of the study.",
+            names.join(", ")
+        ),
+    }
 }
 
 pub(super) fn repeated(context: &Context<'_>) -> Option<Note> {
