@@ -40,8 +40,10 @@ impl Streams {
         }
         let ports = status.ports.into_iter().filter_map(|port| {
             let name = (port.node, port.port);
-            let is_ours = port.on.is_none() || self.plain.contains(&name);
-            is_ours.then_some((name, port.connections))
+            // One without a stream is plain already: its link has `stream_ports`, or a person has switched its node.
+            let has_streams = port.on.is_none() && port.streams > 0;
+            let is_ours = self.plain.contains(&name);
+            (has_streams || is_ours).then_some((name, port.connections))
         });
         for decision in self.ports.step(at, ports) {
             told.port(&decision);
