@@ -25,7 +25,9 @@ export function answersOf(model: Model, group: Group): Answer[] {
   const base = group.baseline === undefined ? undefined : model.cells.get(group.baseline);
   const others = cells.filter((cell) => cell.id !== base?.id);
   if (base && others.length > 0) return others.map((cell) => compared(model, cell, base));
-  return cells.map((cell) => alone(cell, base ? [] : ['baseline not measured']));
+  // Without factors there is nothing to compare.
+  const lacksBase = !base && cells.some((cell) => cell.label !== '');
+  return cells.map((cell) => alone(cell, lacksBase ? ['baseline not measured'] : []));
 }
 
 function alone(cell: Cell, clauses: string[]): Answer {

@@ -78,8 +78,13 @@ fn write_folded(args: &Explain, explained: &[Explanation]) -> Result<(), Failure
 
 fn failed(error: ExplainError) -> Failure {
     match error {
-        ExplainError::Nothing { ref cells, .. } if !cells.is_empty() => {
-            let hint = format!("cells with such trials: {}", cells.join(", "));
+        ExplainError::Nothing { ref trials, .. } if !trials.is_empty() => {
+            let of_cell = |(cell, trials): (&String, &Vec<u32>)| {
+                let numbers: Vec<String> = trials.iter().map(u32::to_string).collect();
+                format!("{} of cell {cell}", numbers.join(", "))
+            };
+            let all: Vec<String> = trials.iter().map(of_cell).collect();
+            let hint = format!("trials with `probe: forward`: {}", all.join("; "));
             Failure::of(error, hint)
         }
         ExplainError::Nothing { .. } => Failure::of(error, HINT),

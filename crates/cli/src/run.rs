@@ -275,6 +275,17 @@ fn show(bar: &ProgressBar, event: &Event<'_>) {
                 });
             }
             bar.inc(1);
+            tell(bar);
         }
+    }
+}
+
+/// Where no bar is drawn, as in a log: a line for each tenth of the trials.
+fn tell(bar: &ProgressBar) {
+    let (done, all) = (bar.position(), bar.length().unwrap_or_default());
+    let tenths = |trials: u64| trials * 10 / all.max(1);
+    if bar.is_hidden() && done < all && tenths(done) > tenths(done - 1) {
+        let left = bar.eta().as_secs();
+        eprintln!("{done} of {all} trials, {left} s left");
     }
 }

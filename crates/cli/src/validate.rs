@@ -6,6 +6,7 @@ use latlab_host::facts::pci_driver;
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::plan::{DriverOf, PlannedLab, addressed, wiring};
 use latlab_model::spec::{MachineFile, ManagedHosts, Recipe, schema};
+use latlab_report::text::plural;
 
 use crate::args::{Document, Schema, Validate};
 use crate::failure::{AT_FAULT, Outcome};
@@ -59,7 +60,8 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
             true => file.plan_with(&mut |lab, _| PlannedLab::on_unknown_hosts(lab))?,
             false => file.plan(machine, false)?.0,
         };
-        let text = format!("{} cells, {} trials", plan.cells.len(), plan.trials());
+        let cells = plural(plan.cells.len(), "cell");
+        let text = format!("{cells}, {}", plural(plan.trials(), "trial"));
         return Ok((
             text,
             serde_json::json!({ "cells": plan.cells, "order": plan.order() }),

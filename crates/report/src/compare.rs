@@ -380,8 +380,9 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
     let found = comparison.different().count();
     out.push_str(&match found {
         0 => format!(
-            "\nNo difference found in {}.\n",
-            plural(comparison.cells.len(), "cell")
+            "\nNo difference found in {}{}.\n",
+            plural(comparison.cells.len(), "cell"),
+            undecided(comparison)
         ),
         _ => format!(
             "\nDifferent: {found} of {}.\n",
@@ -389,6 +390,15 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
         ),
     });
     out
+}
+
+/// The number of cells in which there may be a difference all the same.
+fn undecided(comparison: &RunComparison) -> String {
+    let is_decided = |cell: &&CellComparison| cell.verdict != Verdict::NoDifference;
+    match comparison.cells.iter().filter(is_decided).count() {
+        0 => String::new(),
+        count => format!("; {count} of them are undecided: more replicates may tell"),
+    }
 }
 
 /// One row a cell, all numbers in full.

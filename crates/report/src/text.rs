@@ -168,7 +168,19 @@ fn pick(value: f64, units: &'static [(&'static str, f64)]) -> (&'static str, f64
     *units.iter().rev().find(fits).unwrap_or(&units[0])
 }
 
+/// As the page rounds (`toPrecision` of JavaScript): what lies in the middle of two goes up, not to the even one.
 fn three_digits(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let step = 10_f64.powi(libm::log10(value.abs()).floor() as i32 - 2);
+    let is_middle = (value / step).fract().abs() == 0.5;
+    let value = value
+        + if is_middle {
+            value.signum() * step * 1e-3
+        } else {
+            0.0
+        };
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
@@ -184,6 +196,8 @@ mod tests {
             (34.0, "34.0 ns"),
             (999.4, "999 ns"),
             (999.9, "1.00 µs"),
+            (40_250.0, "40.3 µs"),
+            (40_249.0, "40.2 µs"),
             (6461.0, "6.46 µs"),
             (1_234_567.0, "1.23 ms"),
             (12.3e9, "12.3 s"),

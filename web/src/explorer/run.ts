@@ -210,7 +210,7 @@ function seriousNotes({ notes }: RunDetail): HTMLElement | null {
   return h(
     'section',
     { 'aria-labelledby': 'run-notes' },
-    h('h2', { id: 'run-notes' }, 'Before you trust a number'),
+    h('h2', { id: 'run-notes' }, 'Before you trust these numbers'),
     h(
       'ul',
       { class: 'notes' },

@@ -37,7 +37,7 @@ export function notes(model: Model, state: State, reveal: (cell: string) => void
   });
   return section(
     'notes',
-    'Before you trust a number',
+    'Before you trust these numbers',
     items.length > 0
       ? h('ul', { class: 'notes' }, items)
       : h(

@@ -176,6 +176,14 @@ describe('answers', () => {
     ]);
   });
 
+  it('name a baseline that was not measured', () => {
+    const { model } = fixture();
+    const group = { ...(model.groups.get('rr-udp/link=bridge') as Group) };
+    delete group.baseline;
+    const clauses = answersOf(model, group).map((answer) => answer.clauses[0]);
+    expect(new Set(clauses)).toEqual(new Set(['baseline not measured']));
+  });
+
   it('are folded only where the tails are alike too', () => {
     const { model } = fixture();
     const cell = model.cells.get('rr-udp/kind=container/link=bridge') as Cell;

@@ -160,7 +160,7 @@ fn text(reverted: &Reverted) -> String {
         _ => {
             line!(
                 out,
-                "restored {restored}, {nothing_to_do} had nothing to restore"
+                "restored {restored}; {nothing_to_do} had the value already, or are gone"
             );
             if *kept > 0 {
                 line!(out, "{kept} stay as they are for labs");

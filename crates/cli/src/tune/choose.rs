@@ -31,6 +31,11 @@ pub fn choose(choice: &Choice, root: &Root) -> Result<(Profile, Cores), Failure>
         }
         None => {
             let names = Profile::builtin_names().join(", ");
+            if let Some(knob) = choice.knob.first() {
+                let message = format!("knob `{knob}` has no value, and no profile is named");
+                let hint = format!("say `--knob {knob}=VALUE`, or name a profile: {names}");
+                return Err(Failure::new(message, hint));
+            }
             let hint = format!("name one of {names}, a file, or knobs: `--knob NAME=VALUE`");
             return Err(Failure::new("no profile is named", hint));
         }

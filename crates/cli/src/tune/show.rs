@@ -29,7 +29,7 @@ pub fn run(args: &Show) -> Outcome {
     let out = match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(shown)),
         Format::Csv => table::csv(&HEADER, &rows(&shown)),
-        Format::Table if args.knobs.is_empty() => table::render(&HEADER, &rows(&shown)),
+        Format::Table if args.knobs.is_empty() => overview(&shown),
         Format::Table => shown.iter().map(explain_knob).collect(),
     };
     crate::print::out(&out)?;
@@ -61,6 +61,23 @@ fn rows(shown: &[Shown]) -> Vec<Vec<String>> {
         ]
     };
     shown.iter().map(one).collect()
+}
+
+/// A table that fits a terminal: why knobs are absent stands below it.
+fn overview(shown: &[Shown]) -> String {
+    let mut rows = rows(shown);
+    let mut reasons = String::new();
+    for (row, one) in rows.iter_mut().zip(shown) {
+        if let Some(reason) = &one.absent {
+            row[1] = "absent".into();
+            line!(reasons, "  {}: {reason}", one.knob);
+        }
+    }
+    let table = table::render(&HEADER, &rows);
+    match reasons.is_empty() {
+        true => table,
+        false => format!("{table}\nabsent here:\n{reasons}"),
+    }
 }
 
 const MAX_VALUES: usize = 3;

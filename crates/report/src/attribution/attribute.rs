@@ -57,7 +57,7 @@ pub fn conclude(
     let timeline = DeviceTimeline::new(capture, &packets.all, &device, &[seen]).in_node(node);
     let worst = split::split(&timeline, &packets, &device, &pick.order());
     Attribution {
-        unknown: unknown(capture, &device, &worst),
+        unknown: unknown(capture, &worst),
         device,
         packets: survey.packets as usize,
         threshold_ns: worst.last().map_or(0, Explained::latency_ns),
@@ -93,7 +93,7 @@ pub fn interruptions(
     gaps.iter().map(one).collect()
 }
 
-fn unknown(capture: &Capture, device: &Device, worst: &[Explained]) -> Vec<String> {
+fn unknown(capture: &Capture, worst: &[Explained]) -> Vec<String> {
     let mut all = capture.unknown.clone();
     if capture.events.is_empty() {
         all.push("no kernel events were recorded: no packet can be explained".into());
@@ -108,9 +108,6 @@ fn unknown(capture: &Capture, device: &Device, worst: &[Explained]) -> Vec<Strin
     if !capture.events.is_empty() && worst.iter().any(is_unexplained) {
         let text = "no thread watched the device's CPU for silent stalls: whether long work was its own is not known";
         all.push(text.into());
-    }
-    if let (Device::Kernel, false) = (device, worst.is_empty()) {
-        all.push("the device is taken for the kernel itself: no program stands behind it".into());
     }
     all
 }

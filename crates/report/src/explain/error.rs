@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use latlab_samples::{RunDirError, SamplesError};
 
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +12,7 @@ pub enum ExplainError {
     Nothing {
         run: String,
         which: String,
-        /// The cells that have such trials.
-        cells: Vec<String>,
+        /// Such trials by their cells.
+        trials: BTreeMap<String, Vec<u32>>,
     },
 }

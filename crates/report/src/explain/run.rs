@@ -12,8 +12,14 @@ use super::tables::{Choice, Tables, each, tables};
 pub fn explain(run: &RunDir, choice: &Choice) -> Result<Vec<Explanation>, ExplainError> {
     let mut all: Vec<Explanation> = Vec::new();
     each(run, choice, |tables| join(&tables, &mut all))?;
-    all.sort_by(|a, b| a.cell.cmp(&b.cell));
+    in_order(&mut all, &run.read_manifest()?);
     Ok(all)
+}
+
+/// In the order of the study, as in its table.
+fn in_order(all: &mut [Explanation], manifest: &Manifest) {
+    let place = |one: &Explanation| manifest.cells.iter().position(|cell| cell.id == one.cell);
+    all.sort_by_key(place);
 }
 
 /// Explains all readable trials of a run; the others are returned with the reason.
@@ -32,8 +38,7 @@ pub fn explain_readable(
         };
         failed.extend(joined.err().map(|error| (planned.trial, error.to_string())));
     }
-    let place = |one: &Explanation| manifest.cells.iter().position(|cell| cell.id == one.cell);
-    all.sort_by_key(place);
+    in_order(&mut all, manifest);
     (all, failed)
 }
 

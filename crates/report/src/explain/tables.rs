@@ -1,7 +1,7 @@
 //! The tables of a run's trials.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use latlab_model::results::{PlannedTrial, Trace, Trial};
 use latlab_samples::table::Stack;
@@ -112,22 +112,26 @@ pub fn each(
     Err(ExplainError::Nothing {
         run: run.root().display().to_string(),
         which: cell.or(trial).unwrap_or_default(),
-        cells: cells(run, &manifest.order)?,
+        trials: trials(run, &manifest.order)?,
     })
 }
 
-/// The cells whose trials went through taps.
-fn cells(run: &RunDir, order: &[PlannedTrial]) -> Result<Vec<String>, ExplainError> {
-    let mut cells: Vec<String> = Vec::new();
+/// The trials through taps by their cells.
+fn trials(
+    run: &RunDir,
+    order: &[PlannedTrial],
+) -> Result<BTreeMap<String, Vec<u32>>, ExplainError> {
+    let mut trials: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     for planned in order {
         let has_taps = run
             .read_trial(planned.trial)?
             .is_some_and(|trial| trial.trace.is_some());
-        if has_taps && !cells.contains(&planned.cell) {
-            cells.push(planned.cell.clone());
+        if has_taps {
+            let of_cell = trials.entry(planned.cell.clone()).or_default();
+            of_cell.push(planned.trial);
         }
     }
-    Ok(cells)
+    Ok(trials)
 }
 
 /// One trial's tables; `None` if it did not run, or without taps.

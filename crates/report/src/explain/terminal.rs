@@ -21,7 +21,7 @@ pub fn render(one: &Explanation, most: usize) -> String {
     let a = &one.attribution;
     let device = match &a.device {
         Device::Task { pid, name } => format!("{name} (task {pid})"),
-        Device::Kernel => "the kernel".into(),
+        Device::Kernel => "the kernel itself, no program is between the taps".into(),
     };
     let trials: Vec<String> = one
         .trials
@@ -111,14 +111,14 @@ fn table(blame: &Blame) -> String {
     writeln!(out, "{unexplained:.1} % of their time unexplained").ok();
     writeln!(
         out,
-        "    {:>7}  {:>8}  {:<44}  knob",
+        "    {:>7}  {:>8}  {:<48}  knob",
         "of time", "first of", "cause"
     )
     .ok();
     for row in blame.rows.iter().take(CAUSES) {
         writeln!(
             out,
-            "    {:>5.1} %  {:>8}  {:<44}  {}",
+            "    {:>5.1} %  {:>8}  {:<48}  {}",
             row.share * 100.0,
             row.first_of,
             row.cause.to_string(),

@@ -12,7 +12,7 @@ pub const CURVE_POINTS: u32 = 200;
 ///
 /// The sample with `k` others below it stands at `N / (N - k)`: the reciprocal of the fraction that
 /// is at least as slow. The smallest is at 1, the largest at N ("one in N is this slow"). Ranks are
-/// spread evenly on the logarithmic axis.
+/// spread evenly on the logarithmic axis, and the percentiles of tables (p50, p90, p99, …) are among them.
 pub fn percentile_curve(pooled: &Pooled<'_>) -> Vec<(f64, f64)> {
     let count = pooled.count();
     let n = count as f64;
@@ -20,7 +20,10 @@ pub fn percentile_curve(pooled: &Pooled<'_>) -> Vec<(f64, f64)> {
     let mut ranks: Vec<u64> = (0..CURVE_POINTS)
         .map(|i| rank_at(libm::pow(n, f64::from(i) / f64::from(CURVE_POINTS - 1))))
         .collect();
+    let tenths = (1..=9).map(|nines| 10_f64.powi(nines));
+    ranks.extend(tenths.chain([2.0]).filter(|x| *x < n).map(rank_at));
     ranks.push(count - 1);
+    ranks.sort_unstable();
     ranks.dedup();
     let point = |rank: u64| (n / (count - rank) as f64, pooled.nth(rank) as f64);
     ranks.into_iter().map(point).collect()
@@ -89,7 +92,7 @@ mod tests {
 
             let curve = percentile_curve(&pooled);
             assert!(
-                rising(&curve) && curve.len() <= CURVE_POINTS as usize + 1,
+                rising(&curve) && curve.len() <= CURVE_POINTS as usize + 11,
                 "{count}"
             );
             assert_eq!(curve[0], (1.0, first));
@@ -109,7 +112,11 @@ mod tests {
     fn a_point_of_the_curve_is_the_fraction_it_says() {
         let samples = heavy_tailed(&mut Rng::new(4), 10_000);
         let pooled = Pooled::new([samples.as_slice()]).unwrap();
-        for (x, value) in percentile_curve(&pooled) {
+        let curve = percentile_curve(&pooled);
+        for percentile in [2.0, 10.0, 100.0, 1000.0] {
+            assert!(curve.iter().any(|(x, _)| *x == percentile), "{percentile}");
+        }
+        for (x, value) in curve {
             let slower = samples.iter().filter(|&&s| s as f64 >= value).count();
             let expected = (10_000.0 / x).round() as usize;
             // Equal values make the count larger, never smaller.
