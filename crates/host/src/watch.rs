@@ -11,13 +11,11 @@ use std::fs;
 use latlab_model::results::{Intruder, IntruderKind};
 use latlab_model::units::CpuList;
 
-use crate::cgroup::TOP;
+use crate::cgroup::{TOP, lab_group};
 use crate::sys::proc::{self, Stat};
 
 /// The flag of kernel threads in `/proc/PID/stat` (kernel: include/linux/sched.h, PF_KTHREAD).
 const KERNEL_THREAD: u64 = 0x0020_0000;
-/// Unit of times in `/proc/PID/stat`.
-const TICK_NS: u64 = 10_000_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuOwner {
@@ -28,7 +26,7 @@ pub struct CpuOwner {
 
 impl CpuOwner {
     pub fn of_lab(name: &str, cpus: CpuList) -> CpuOwner {
-        let group = format!("/{TOP}/{name}/");
+        let group = lab_group(name);
         CpuOwner { cpus, group }
     }
 }
@@ -164,7 +162,7 @@ impl Task {
             is_kernel: stat.number(9)? & KERNEL_THREAD != 0,
             started: stat.start_time()?,
             cpu: u32::try_from(stat.number(39)?).ok()?,
-            ran_ns: (stat.number(14)? + stat.number(15)?) * TICK_NS,
+            ran_ns: stat.cpu_ns()?,
             exact_ns: None,
         })
     }

@@ -27,3 +27,25 @@ pub(crate) fn pin_thread(cpu: u32) -> Result<(), Errno> {
     set.set(cpu as usize);
     sched_setaffinity(None, &set)
 }
+
+/// Whether time on these CPUs can be subtracted as no foreign load: all of it was on the watched ones. Where
+/// the endpoints of an isolated lab share the host's CPUs, latlab matches millions of packets beside them. If
+/// it may also run elsewhere, its share of the watched CPUs is unknown and counts as foreign.
+pub(crate) fn is_within(own: &BTreeSet<u32>, watched: Option<&BTreeSet<u32>>) -> bool {
+    watched.is_none_or(|watched| !own.is_empty() && own.is_subset(watched))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_time_is_no_foreign_load_if_all_own_cpus_are_watched() {
+        let (host, both, device) = ([0].into(), [0, 1].into(), [1].into());
+        assert!(is_within(&both, None), "all CPUs are shared");
+        assert!(is_within(&host, Some(&both)));
+        assert!(!is_within(&both, Some(&device)));
+        assert!(!is_within(&host, Some(&device)));
+        assert!(!is_within(&BTreeSet::new(), Some(&both)));
+    }
+}

@@ -10,7 +10,7 @@ use latlab_model::plan::Plan;
 use latlab_model::results::Check;
 use latlab_wire::samples::{Counters, Report};
 
-use crate::affinity::allowed_cpus;
+use crate::affinity::{allowed_cpus, is_within};
 use crate::cpu_times::CpuTimes;
 use crate::others::Processes;
 use crate::thermal;
@@ -204,28 +204,11 @@ fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
-/// Whether latlab's own time can be subtracted as no foreign load: all of it was on the watched CPUs. Where
-/// the endpoints of an isolated lab share the host's CPUs, latlab matches millions of packets beside them. If
-/// it may also run elsewhere, its share of the watched CPUs is unknown and counts as foreign.
-fn is_within(own: &BTreeSet<u32>, watched: Option<&BTreeSet<u32>>) -> bool {
-    watched.is_none_or(|watched| !own.is_empty() && own.is_subset(watched))
-}
-
 #[cfg(test)]
 mod tests {
     use latlab_wire::samples::{Health, SinkCounters};
 
     use super::*;
-
-    #[test]
-    fn own_time_is_no_foreign_load_if_all_own_cpus_are_watched() {
-        let (host, both, device) = ([0].into(), [0, 1].into(), [1].into());
-        assert!(is_within(&both, None), "all CPUs are shared");
-        assert!(is_within(&host, Some(&both)));
-        assert!(!is_within(&both, Some(&device)));
-        assert!(!is_within(&host, Some(&device)));
-        assert!(!is_within(&BTreeSet::new(), Some(&both)));
-    }
 
     /// At any packet rate, waiting for nearly all of the time is a failure to keep up.
     #[test]

@@ -9,10 +9,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use latlab_host::cgroup::Cgroups;
+use latlab_host::sys::proc::TICK_NS;
 use rustix::time::{ClockId, clock_gettime};
-
-/// Unit of `/proc/stat`: USER_HZ is 100 on every architecture that Linux supports.
-const TICK_NS: f64 = 1e7;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct CpuTimes {
@@ -84,8 +82,8 @@ fn of_stat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<CpuTimes> {
         let [user, nice, system, _, _, _, _, steal, ..] = times[..] else {
             return None;
         };
-        all.busy_ns += (user + nice + system) * TICK_NS;
-        all.steal_ns += steal * TICK_NS;
+        all.busy_ns += (user + nice + system) * TICK_NS as f64;
+        all.steal_ns += steal * TICK_NS as f64;
         all.count += 1;
     }
     (all.count > 0).then_some(all)

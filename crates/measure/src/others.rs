@@ -3,35 +3,31 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
+use latlab_host::cgroup::lab_group;
 use latlab_host::lab::Lab;
 use latlab_host::sys::proc::{Stat, numbers};
 use latlab_model::results::Consumer;
 
-use crate::affinity::cpus_of;
+use crate::affinity::{cpus_of, is_within};
 
-/// Unit of `/proc/PID/stat`: USER_HZ is 100 on every architecture that Linux supports.
-const TICK_NS: f64 = 1e7;
 /// Names that are told.
 const MAX_NAMES: usize = 3;
 /// Share of the CPUs below which a name is not told.
 const MIN_SHARE: f64 = 0.01;
-/// Fields of proc_pid_stat(5).
-const UTIME: usize = 14;
-const STIME: usize = 15;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Process {
     name: String,
-    ticks: u64,
+    cpu_ns: u64,
 }
 
 impl Process {
     /// With the start, which tells it from a later process of the same number.
     fn parse(text: &str) -> Option<(u64, Process)> {
         let stat = Stat::parse(text)?;
-        let ticks = stat.number(UTIME)? + stat.number(STIME)?;
         let name = stat.name.to_owned();
-        Some((stat.start_time()?, Process { name, ticks }))
+        let cpu_ns = stat.cpu_ns()?;
+        Some((stat.start_time()?, Process { name, cpu_ns }))
     }
 }
 
@@ -42,7 +38,7 @@ pub(crate) struct Processes(HashMap<(u32, u64), Process>);
 /// The owner of a process's time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Owner {
-    /// A node's, which its cgroup counts, or latlab's own.
+    /// A node's, which its cgroup counts, latlab's own, or none of the watched CPUs'.
     Counted,
     /// The lab's beside its nodes: the daemon of an overlay, or the supervisor of streams.
     Daemon,
@@ -79,15 +75,20 @@ impl Processes {
         Self(all.collect())
     }
 
-    /// The time since. A daemon counts as the lab's if it stays on the `watched` CPUs: its share of them is known then.
+    /// The time since. A daemon of the lab's that may leave the `watched` CPUs has an unknown share of them, and is not
+    /// counted; nor is a process that never comes there.
     pub fn since(&self, lab: &Lab, watched: Option<&BTreeSet<u32>>) -> Used {
         let labelled: HashSet<u32> = lab.labelled().into_iter().collect();
-        let groups = format!("/latlab/{}/", lab.plan().lab);
-        let is_watched = |pid| watched.is_none_or(|watched| cpus_of(pid).is_subset(watched));
+        let group = lab_group(&lab.plan().lab);
+        let comes_there = |pid| watched.is_none_or(|watched| !cpus_of(pid).is_disjoint(watched));
         Self::read().beyond(self, |pid| match () {
-            () if pid == std::process::id() || is_in(pid, &groups) => Owner::Counted,
-            () if labelled.contains(&pid) && is_watched(pid) => Owner::Daemon,
-            () => Owner::Other,
+            () if pid == std::process::id() || is_in(pid, &group) => Owner::Counted,
+            () if labelled.contains(&pid) => match is_within(&cpus_of(pid), watched) {
+                true => Owner::Daemon,
+                false => Owner::Counted,
+            },
+            () if comes_there(pid) => Owner::Other,
+            () => Owner::Counted,
         })
     }
 
@@ -95,8 +96,8 @@ impl Processes {
         let mut used = Used::default();
         let mut others: HashMap<&str, f64> = HashMap::new();
         for (id, process) in &self.0 {
-            let earlier = before.0.get(id).map_or(0, |earlier| earlier.ticks);
-            let ns = process.ticks.saturating_sub(earlier) as f64 * TICK_NS;
+            let earlier = before.0.get(id).map_or(0, |earlier| earlier.cpu_ns);
+            let ns = process.cpu_ns.saturating_sub(earlier) as f64;
             // Most processes of a machine sleep.
             if ns == 0.0 {
                 continue;
@@ -115,21 +116,23 @@ impl Processes {
     }
 }
 
-/// Whether a process is in a cgroup below `groups`.
-fn is_in(pid: u32, groups: &str) -> bool {
+/// Whether a process is in a cgroup below `group`.
+fn is_in(pid: u32, group: &str) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup"));
-    text.is_ok_and(|text| text.contains(groups))
+    text.is_ok_and(|text| text.contains(group))
 }
 
 #[cfg(test)]
 mod tests {
+    use latlab_host::sys::proc::TICK_NS;
+
     use super::*;
 
     fn processes(all: &[(u32, u64, &str, u64)]) -> Processes {
         let one = |(pid, start, name, ticks): &(u32, u64, &str, u64)| {
             let name = (*name).to_owned();
-            let ticks = *ticks;
-            ((*pid, *start), Process { name, ticks })
+            let cpu_ns = ticks * TICK_NS;
+            ((*pid, *start), Process { name, cpu_ns })
         };
         Processes(all.iter().map(one).collect())
     }
@@ -152,7 +155,7 @@ mod tests {
             12 => Owner::Daemon,
             _ => Owner::Other,
         });
-        assert_eq!(used.daemons_ns, 25.0 * TICK_NS);
+        assert_eq!(used.daemons_ns, 0.25e9);
         // Two CPUs for one second.
         let told = used.most(2e9);
         let told: Vec<_> = told.iter().map(|o| (o.name.as_str(), o.share)).collect();
@@ -164,7 +167,7 @@ mod tests {
         let text = "77 (a b) R 1 1 1 0 -1 4194560 1 2 3 4 30 12 7 8 20 0 1 0 987654 22 1";
         let expected = Process {
             name: "a b".into(),
-            ticks: 42,
+            cpu_ns: 42 * TICK_NS,
         };
         assert_eq!(Process::parse(text), Some((987_654, expected)));
     }

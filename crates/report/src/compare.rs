@@ -394,8 +394,8 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
 
 /// The number of cells in which there may be a difference all the same.
 fn undecided(comparison: &RunComparison) -> String {
-    let is_decided = |cell: &&CellComparison| cell.verdict != Verdict::NoDifference;
-    match comparison.cells.iter().filter(is_decided).count() {
+    let is_undecided = |cell: &&CellComparison| cell.verdict != Verdict::NoDifference;
+    match comparison.cells.iter().filter(is_undecided).count() {
         0 => String::new(),
         count => format!("; {count} of them are undecided: more replicates may tell"),
     }

@@ -8,6 +8,11 @@ use super::error::Error;
 /// First component of every group latlab makes.
 pub(crate) const TOP: &str = "latlab";
 
+/// The part of a group's path that all groups of a lab have.
+pub fn lab_group(lab: &str) -> String {
+    format!("/{TOP}/{lab}/")
+}
+
 /// The group of CPUs that a tuning keeps quiet: the scheduler gives them to no other group.
 pub const PARTITION: &str = "latlab.isolated";
 

@@ -29,6 +29,7 @@ pub use error::Error;
 pub(crate) use error::{DEVICES, PROCESSES};
 pub use files::PARTITION;
 pub(crate) use files::TOP;
+pub use files::lab_group;
 pub use hierarchies::Cgroups;
 pub use limits::{Controller, HugePages, Limits};
 pub use node::{CpuUsage, NodeCgroup};

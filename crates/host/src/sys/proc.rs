@@ -140,6 +140,9 @@ pub fn in_network(inode: u64) -> Vec<u32> {
     processes.filter(is_there).collect()
 }
 
+/// Unit of times in `stat` files: USER_HZ is 100 on every architecture that Linux supports.
+pub const TICK_NS: u64 = 10_000_000;
+
 /// The text of a `stat` file (proc_pid_stat(5)); the name in it may hold spaces and parentheses.
 #[derive(Debug)]
 pub struct Stat<'a> {
@@ -163,6 +166,11 @@ impl<'a> Stat<'a> {
     /// Start of the process, in clock ticks since the boot.
     pub fn start_time(&self) -> Option<u64> {
         self.number(22)
+    }
+
+    /// CPU time so far, of the program and of the kernel for it, in whole ticks.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        Some((self.number(14)? + self.number(15)?) * TICK_NS)
     }
 }
 
@@ -220,6 +228,8 @@ mod tests {
             let text = format!("77 ({name}) {tail}");
             let stat = Stat::parse(&text).unwrap();
             assert_eq!((stat.name, stat.start_time()), (name, Some(987_654)));
+            // Fields 14 and 15.
+            assert_eq!(stat.cpu_ns(), Some((5 + 6) * TICK_NS));
         }
         assert_eq!(Stat::parse("77 (sh) S 1 1").unwrap().start_time(), None);
         assert!(Stat::parse("").is_none());
