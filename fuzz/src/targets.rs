@@ -457,7 +457,8 @@ pub fn image_layer(data: &[u8]) -> u64 {
 pub fn iperf3(data: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(data);
     let said = [false, true].map(|udp| match latlab_measure::iperf::parse(&text, udp) {
-        Ok(result) => {
+        Ok(transfer) => {
+            let result = transfer.result;
             assert!(result.bits_per_second.is_finite() && result.seconds.is_finite());
             serde_json::to_string(&result).expect("a result is JSON");
             format!(

@@ -37,10 +37,13 @@ pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
         node: context.sender().into(),
         message,
     };
-    let mut result = iperf::parse(&output, m.protocol == Protocol::Udp).map_err(failed)?;
+    let transfer = iperf::parse(&output, m.protocol == Protocol::Udp).map_err(failed)?;
+    let mut result = transfer.result;
+    // The nodes' CPU time has that of the warm-up.
+    let bytes = result.bytes + transfer.warmup_bytes;
     for ((role, before), (_, after)) in before.into_iter().zip(after) {
         if let (Some(before), Some(after)) = (before, after) {
-            let per_byte = after.saturating_sub(before) as f64 / result.bytes.max(1) as f64;
+            let per_byte = after.saturating_sub(before) as f64 / bytes.max(1) as f64;
             result.cpu_ns_per_byte.insert(role.into(), per_byte);
         }
     }

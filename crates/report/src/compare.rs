@@ -15,7 +15,7 @@ use latlab_model::results::{Cell, Summary, TailRatio, Topology, Verdict};
 use crate::emulation;
 use crate::stats::{Claim, judge, tidy};
 use crate::style::{Look, WIDTH, style_of};
-use crate::summarise::{Analysis, Evidence, Pair};
+use crate::summarise::{Analysis, Evidence, Pair, adjust};
 use crate::table::{Align, Table, csv_row, wrap};
 use crate::text::{plural, quantity, ratio, some_of, verdict};
 
@@ -105,13 +105,14 @@ pub fn compare(
     if !machines.is_empty() && !force {
         return Err(refuse(machines, true));
     }
-    let (common, left_out) = common_cells(first, second);
+    let (mut common, left_out) = common_cells(first, second);
     if common.is_empty() {
         return Err(refuse(
             vec!["they have no cell with results in common".to_owned()],
             false,
         ));
     }
+    adjust(common.iter_mut().flat_map(|common| &mut common.pair.tails));
     let claims: Vec<Claim> = common.iter().map(|common| common.pair.claim).collect();
     let cells = common
         .into_iter()

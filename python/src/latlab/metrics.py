@@ -89,6 +89,8 @@ def cost(workload):
     """The cost of the nodes, and how far apart they began."""
     nodes = workload["nodes"]
     lost = workload.get("available_lost_bytes")
+    # Of a job of several nodes only the first one has values.
+    count = workload.get("job_nodes") or max(len(nodes), 1)
     times = [
         ("begin-spread", "Spread of begins", workload["begin_spread_ns"] if len(nodes) > 1 else None),
         ("cpu-per-node", "CPU time, per node", median([node.get("cpu_ns") for node in nodes])),
@@ -96,7 +98,7 @@ def cost(workload):
         ("cpu-machine", "CPU time, machine", workload.get("machine_cpu_ns")),
     ]
     memory = [
-        ("memory-host", "Memory per node, host's loss", None if lost is None else lost / max(len(nodes), 1)),
+        ("memory-host", "Memory per node, host's loss", None if lost is None else lost / count),
         ("memory-pss", "Memory per node, PSS", median([node["memory"].get("pss_bytes") for node in nodes])),
         ("memory-cgroup", "Memory per node, cgroup", median([node["memory"].get("cgroup_bytes") for node in nodes])),
     ]

@@ -165,11 +165,15 @@ class Trial:
 
     @property
     def arrivals(self):
-        """Times of arrival of what came back, in ns from the begin of the window, in order."""
+        """Times of arrival of what came back, in ns from the begin of the window, in order.
+
+        Where nothing came any more, the last one is that of the last packet's sending: the silence lasted until then."""
         table = self.samples()
         if table is None:
             return numpy.array([], dtype=numpy.int64)
-        return numpy.sort(table["received_ns"].drop_null().to_numpy())
+        times = numpy.sort(table["received_ns"].drop_null().to_numpy())
+        last_sent = table["sent_ns"].to_numpy().max(initial=numpy.iinfo(numpy.int64).min)
+        return numpy.append(times, last_sent) if len(times) and times[-1] < last_sent else times
 
 
 class Cell:

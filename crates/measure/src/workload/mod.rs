@@ -69,6 +69,7 @@ pub fn measure(
             for (node, kind) in result.nodes.iter_mut().zip(files_on) {
                 node.files_on = kind;
             }
+            result.job_nodes = workload.is_joint().then_some(nodes.len() as u32);
             result
         });
     let removed = site::remove_directories(lab, &all, &mut Kept::default());

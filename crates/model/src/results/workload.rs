@@ -20,8 +20,20 @@ pub struct WorkloadResult {
     /// deployed. It is that of the whole machine: others take from it and give to it too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_lost_bytes: Option<i64>,
-    /// In the order of the measurement.
+    /// In the order of the measurement. Of a job of several nodes only that one which began it.
     pub nodes: Vec<NodeWorkload>,
+    /// The number of nodes of such a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_nodes: Option<u32>,
+}
+
+impl WorkloadResult {
+    /// The number of nodes that worked.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        let alone = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.job_nodes.unwrap_or(alone)
+    }
 }
 
 /// A quantity of which each node has a value.

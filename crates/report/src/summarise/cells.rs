@@ -358,7 +358,7 @@ pub(super) fn compare(groups: &[Group], cells: &mut [Cell], evidence: &BTreeMap<
 }
 
 /// Among many tails some differ by chance.
-fn adjust<'t>(tails: impl Iterator<Item = &'t mut TailRatio>) {
+pub(crate) fn adjust<'t>(tails: impl Iterator<Item = &'t mut TailRatio>) {
     let mut tested: Vec<&mut f64> = tails.filter_map(|tail| tail.p_value.as_mut()).collect();
     let raw: Vec<f64> = tested.iter().map(|p| **p).collect();
     for (p, adjusted) in tested.iter_mut().zip(holm(&raw)) {

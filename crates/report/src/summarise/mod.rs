@@ -26,4 +26,4 @@ mod workload;
 
 pub use analysis::{Analysis, SummariseError, analyse};
 pub use cells::Evidence;
-pub(crate) use cells::Pair;
+pub(crate) use cells::{Pair, adjust};

@@ -209,9 +209,10 @@ fn by_node(record: &Trial) -> Vec<(String, f64)> {
 pub(super) fn nodes(trials: &BTreeMap<usize, TrialData>) -> BTreeMap<String, u32> {
     let used = trials.values().filter(|trial| trial.used);
     let counted = used.filter_map(|trial| {
-        let nodes = trial.summary.by_node.len() as u32;
-        (nodes > 0).then(|| (trial.summary.cell.clone(), nodes))
+        let workload = trial.record.as_ref()?.workload.as_ref()?;
+        Some((trial.summary.cell.clone(), workload.count()))
     });
+    let counted = counted.filter(|(_, nodes)| *nodes > 0);
     counted.collect()
 }
 
@@ -221,7 +222,8 @@ struct Samples {
     aside: Option<Aside>,
     series: Vec<(f64, f64, f64, f64)>,
     facts: SampleFacts,
-    /// Times of arrival in order, where there were actions, and the longest time between two.
+    /// Times of arrival in order, where there were actions, and the longest time between two. The last one is that of the
+    /// last packet's sending, if it was lost.
     arrivals: Vec<i64>,
     silence_ns: Option<u64>,
 }
@@ -272,6 +274,7 @@ struct Condenser {
     last: Option<i64>,
     /// Times of arrival.
     arrivals: Option<Vec<i64>>,
+    last_sent_ns: i64,
 }
 
 impl Condenser {
@@ -291,6 +294,7 @@ impl Condenser {
             bucket: Vec::new(),
             last: None,
             arrivals: None,
+            last_sent_ns: i64::MIN,
         }
     }
 
@@ -300,6 +304,7 @@ impl Condenser {
             self.bucket_start_ns = sample.intended_ns;
         }
         self.samples.facts.rows += 1;
+        self.last_sent_ns = self.last_sent_ns.max(sample.sent_ns);
         let Some(latency) = sample.latency_ns else {
             return;
         };
@@ -342,6 +347,13 @@ impl Condenser {
         self.samples.sorted.sort_unstable();
         if let Some(mut arrivals) = self.arrivals.take() {
             arrivals.sort_unstable();
+            // Where nothing came any more, the silence lasted at least until the last packet was sent.
+            if arrivals
+                .last()
+                .is_some_and(|last| *last < self.last_sent_ns)
+            {
+                arrivals.push(self.last_sent_ns);
+            }
             self.samples.silence_ns = longest_gap(&arrivals);
             self.samples.arrivals = arrivals;
         }
@@ -389,6 +401,29 @@ mod tests {
             });
         }
         condenser.finish()
+    }
+
+    #[test]
+    fn a_silence_at_the_end_lasts_until_the_last_packet_was_sent() {
+        let silence_of = |received: [Option<i64>; 4]| {
+            let mut condenser = Condenser::new(4, None);
+            condenser.arrivals = Some(Vec::new());
+            for (at, received_ns) in (0..).step_by(100).zip(received) {
+                condenser.add(&Sample {
+                    sent_ns: at,
+                    received_ns,
+                    latency_ns: received_ns.map(|received| received - at),
+                    ..Default::default()
+                });
+            }
+            condenser.finish().silence_ns
+        };
+        assert_eq!(silence_of([Some(5), None, None, None]), Some(295));
+        assert_eq!(
+            silence_of([Some(5), Some(107), Some(205), Some(303)]),
+            Some(102)
+        );
+        assert_eq!(silence_of([None; 4]), None);
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn cost(workload: &WorkloadResult) -> Vec<Quantity> {
     );
     let machine = number(workload.machine_cpu_ns);
     let lost = workload.available_lost_bytes;
-    let lost = lost.map(|bytes| bytes as f64 / nodes.len().max(1) as f64);
+    let lost = lost.map(|bytes| bytes as f64 / f64::from(workload.count().max(1)));
     let pss = middle(nodes.iter().map(|node| number(node.memory.pss_bytes)));
     let charge = middle(nodes.iter().map(|node| number(node.memory.cgroup_bytes)));
     let all = [
@@ -166,6 +166,16 @@ mod tests {
         assert_eq!((found["memory-host"], found["memory-pss"]), (-100.0, 100.0));
         // Not counted in this node.
         assert!(!found.contains_key("memory-cgroup"));
+    }
+
+    #[test]
+    fn memory_is_shared_by_all_nodes_of_a_job() {
+        let job = WorkloadResult {
+            job_nodes: Some(4),
+            ..workload(&[10.0], true)
+        };
+        assert_eq!(job.count(), 4);
+        assert_eq!(by_name(&job)["memory-host"], -75.0);
     }
 
     #[test]

@@ -115,7 +115,11 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
             for consumer in &check.consumers {
                 *consumers.entry(&consumer.name).or_default() += consumer.share;
             }
-            let excess = check.value / check.limit;
+            // Of what must not happen at all, more is worse.
+            let excess = match check.limit > 0.0 {
+                true => check.value / check.limit,
+                false => check.value,
+            };
             let entry = checks.entry(&check.name).or_default();
             if entry.2.is_empty() || excess > entry.1 {
                 let shown = |value| text::quantity(value, &check.unit);

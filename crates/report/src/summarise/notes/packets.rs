@@ -12,13 +12,15 @@ const LOSS_SHARE: f64 = 0.001;
 pub(super) fn miscounted(context: &Context<'_>) -> Option<Note> {
     let differs = |trial: &TrialData| {
         let counted = trial.summary.counters;
+        let rows = trial.facts.rows.saturating_add(unstamped(trial));
+        let latencies = trial.facts.received.saturating_add(unstamped(trial));
         trial.used
             && trial
                 .record
                 .as_ref()
                 .is_some_and(|record| record.samples.is_some())
-            && (counted.received != trial.facts.received
-                || counted.sent != trial.facts.rows
+            && (counted.received != latencies
+                || counted.sent != rows
                 || counted.sent != counted.received.saturating_add(counted.lost))
     };
     let trials = context.trials_where(differs);
@@ -39,6 +41,14 @@ pub(super) fn miscounted(context: &Context<'_>) -> Option<Note> {
         text,
         context.cells_of(&trials),
     ))
+}
+
+/// Packets that arrived without the stamps of both cards: they are counted and have no row.
+fn unstamped(trial: &TrialData) -> u64 {
+    let checks = trial.summary.checks.iter();
+    let share = { checks }.find(|check| check.name == "unstamped");
+    let received = trial.summary.counters.received as f64;
+    share.map_or(0, |check| (check.value * received).round() as u64)
 }
 
 /// Cells with a nonzero counter, and the counter summed over them.
