@@ -12,13 +12,20 @@ pub struct Context<'a, N = Lab> {
     pub lab: &'a N,
     pub measurement: &'a Measurement,
     ends: &'a Ends,
+    /// Of what is random in the traffic.
+    pub seed: u64,
     /// How the sender reaches the receiver.
     pub reach: Reach,
 }
 
 impl<'a, N: Nodes> Context<'a, N> {
     /// Finds the path from sender to receiver.
-    pub fn new(lab: &'a N, measurement: &'a Measurement, ends: &'a Ends) -> Result<Self, Error> {
+    pub fn new(
+        lab: &'a N,
+        measurement: &'a Measurement,
+        ends: &'a Ends,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let (from, to) = (&ends.from.value, &ends.to.value);
         let ipv6 = measurement.ip == 6;
         // Through other nodes, the last of them is the receiver's neighbour.
@@ -35,6 +42,7 @@ impl<'a, N: Nodes> Context<'a, N> {
             lab,
             measurement,
             ends,
+            seed,
             reach,
         })
     }

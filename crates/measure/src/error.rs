@@ -69,6 +69,10 @@ pub enum Error {
         /// Interface counters of the device's node.
         interfaces: String,
     },
+    #[error(
+        "node `{node}`: {packets} packets more arrived than there was room for: many of them came twice"
+    )]
+    NoRoom { node: String, packets: u64 },
     #[error("node `{node}`: {source}")]
     Tap {
         node: String,

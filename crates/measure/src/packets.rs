@@ -39,6 +39,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let (sent, acted) = actions::beside(context, source, warmup)?;
     std::thread::sleep(STRAGGLERS);
     let received = sink.stop(HANDOVER_TIMEOUT)?;
+    no_room(receiver, &received)?;
     let after = clock::compare(context.lab, sender, receiver)?;
     let start = sent.report.as_ref().map_or(0, |r| r.started_ns) as i64;
     let map = before.zip(after).map(|(b, a)| clock::map(b, a, start));
@@ -49,6 +50,17 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     measured.add_endpoint("sender", sender, &sent);
     measured.add_endpoint("receiver", receiver, &received);
     Ok(measured)
+}
+
+/// Packets that arrived and could not be recorded would count as lost.
+fn no_room(node: &str, received: &Output) -> Result<(), Error> {
+    match received.report.as_ref().map(|report| &report.counters) {
+        Some(samples::Counters::Sink(counters)) if counters.no_room > 0 => Err(Error::NoRoom {
+            node: node.into(),
+            packets: counters.no_room,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Matches received packets with sent ones by sequence number. Times are relative to `start` on the

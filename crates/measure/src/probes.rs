@@ -39,9 +39,10 @@ impl Sender {
     }
 }
 
-/// Records to make room for in a sink: the packets of a window, and duplicates.
+/// Records to make room for where packets arrive: all that the source may send, and duplicates of a tenth of them.
 pub(crate) fn packets_with_slack<N: Nodes>(context: &Context<'_, N>) -> u64 {
-    (context.measurement.rate as f64 * window_seconds(context) * 1.2) as u64 + 1024
+    let sent = Load::of(context, "").max_packets(context);
+    sent + sent / 10
 }
 
 /// The measured window with its warm-up.
@@ -164,6 +165,7 @@ impl Load<'_> {
         args.extend(strings(&["--arrival", m.arrival.word()]));
         args.extend(strings(&["--burst", &m.burst.to_string()]));
         args.extend(strings(&["--flows", &m.flows.to_string()]));
+        args.extend(strings(&["--seed", &context.seed.to_string()]));
         args
     }
 }

@@ -10,15 +10,16 @@ use crate::nodes::Nodes;
 use crate::watch::Watch;
 use crate::{checks, forward, hardware, noise, packets, rr, stream, workload};
 
-/// Measures once. Fails when an endpoint fails: a measurement without both endpoints is dropped as a whole.
-pub fn measure(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> {
+/// Measures once, with traffic whose randomness is of `seed`. Fails when an endpoint fails: a measurement without both
+/// endpoints is dropped as a whole.
+pub fn measure(lab: &Lab, measurement: &Measurement, seed: u64) -> Result<Measured, Error> {
     let noise =
         noise::Running::start(measurement, &lab.plan().lab).map_err(|source| Error::Noise {
             noise: measurement.noise.to_string(),
             source,
         })?;
     let watch = Watch::begin(lab);
-    let mut measured = probe(lab, measurement)?;
+    let mut measured = probe(lab, measurement, seed)?;
     measured.add_watched(watch.end(lab));
     drop(noise);
     if measurement.noise != Noise::None {
@@ -28,14 +29,14 @@ pub fn measure(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> 
     Ok(measured)
 }
 
-fn probe(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> {
+fn probe(lab: &Lab, measurement: &Measurement, seed: u64) -> Result<Measured, Error> {
     if let Some(work) = &measurement.workload {
         return workload::measure(lab, measurement, work);
     }
     let Some(ends) = &measurement.ends else {
         return Err(Error::Nothing(measurement.name.value.clone()));
     };
-    let context = Context::new(lab, measurement, ends)?;
+    let context = Context::new(lab, measurement, ends, seed)?;
     match measurement.probe {
         Probe::Rr => rr::measure(&context),
         Probe::Packets if measurement.timestamps.is_hardware() => hardware::measure(&context),
@@ -51,11 +52,12 @@ fn probe(lab: &Lab, measurement: &Measurement) -> Result<Measured, Error> {
 pub fn measure_between_hosts<N: Nodes>(
     nodes: &N,
     measurement: &Measurement,
+    seed: u64,
 ) -> Result<Measured, Error> {
     let Some(ends) = &measurement.ends else {
         return Err(Error::OneMachine(measurement.name.value.clone()));
     };
-    let context = Context::new(nodes, measurement, ends)?;
+    let context = Context::new(nodes, measurement, ends, seed)?;
     match measurement.probe {
         Probe::Rr => rr::measure_between_hosts(&context),
         Probe::Stream => stream::measure(&context),

@@ -43,7 +43,7 @@ fn measurement(words: &str) -> Measurement {
 
 fn measure(lab: &Lab, words: &str) -> Measured {
     let measurement = measurement(words);
-    trial::measure(lab, &measurement).unwrap_or_else(|error| panic!("{words}: {error}"))
+    trial::measure(lab, &measurement, 1).unwrap_or_else(|error| panic!("{words}: {error}"))
 }
 
 /// Nearly all packets that entered came out again; a loaded machine may lose a few.

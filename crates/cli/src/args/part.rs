@@ -64,6 +64,9 @@ pub struct PartMeasure {
     /// Its replicate.
     #[arg(long, value_name = "N")]
     pub replicate: u32,
+    /// Seed of its traffic.
+    #[arg(long, value_name = "N")]
+    pub seed: u64,
     /// Attempts before it.
     #[arg(long, value_name = "N", default_value_t)]
     pub repeats: u32,

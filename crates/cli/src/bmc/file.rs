@@ -13,7 +13,8 @@ pub fn read(file: &Path) -> Result<Result<ManagedHosts, Outcome>, Failure> {
         true => failure,
         false => failure.and_hint("`latlab host --help` shows one; `--hosts` names another"),
     })?;
-    let hosts = ManagedHosts::parse(&source.text);
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let hosts = ManagedHosts::parse(&source.text).map(|hosts| hosts.relative_to(directory));
     Ok(hosts.map_err(|mistakes| source.mistakes(mistakes).outcome()))
 }
 

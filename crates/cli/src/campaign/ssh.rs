@@ -170,8 +170,11 @@ impl Work<'_> {
         stdin.write_all(&packed).ok();
         let status = self.wait(&mut ssh);
         drop(stdin);
-        unpacked.wait()?;
+        let is_unpacked = unpacked.wait()?.success();
         match status?.code() {
+            Some(0 | 1) if !is_unpacked => Err(io::Error::other(
+                "its files could not be written here; is the disk full?",
+            )),
             // A part with failed trials is measured.
             Some(0 | 1) => Ok(()),
             Some(255) => Err(io::Error::other("no connection")),

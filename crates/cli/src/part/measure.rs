@@ -38,6 +38,7 @@ pub fn run(lab: &Lab, args: &PartMeasure) -> Outcome {
         replicate: args.replicate,
         repeats: args.repeats,
         measurement: &measurement,
+        seed: args.seed,
         starts: &[],
     };
     Deployed::measure(lab, &order, &dir)?;

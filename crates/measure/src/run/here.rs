@@ -7,7 +7,6 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::plan::RunPlan;
 use latlab_model::results::{NodeStart, Trial};
-use latlab_model::spec::Measurement;
 use latlab_samples::RunDir;
 
 use super::error::Error;
@@ -50,7 +49,7 @@ impl Deployed for Lab {
 
     fn measure(&self, order: &Order<'_>, dir: &RunDir) -> Result<Trial, Error> {
         let started = now();
-        let result = measure(self, order.measurement);
+        let result = measure(self, order);
         record::write(dir, order, started, result.map_err(Into::into))
     }
 
@@ -67,9 +66,9 @@ impl Deployed for Lab {
     }
 }
 
-fn measure(lab: &Lab, measurement: &Measurement) -> Result<Measured, error::Error> {
+fn measure(lab: &Lab, order: &Order<'_>) -> Result<Measured, error::Error> {
     let _scripts = lab.run_scripts()?;
-    let result = trial::measure(lab, measurement);
+    let result = trial::measure(lab, order.measurement, order.seed);
     // The error of a probe whose node died says only that the probe ended.
     result.map_err(|mut error| match lab.check_nodes() {
         Err(dead) => error::Error::Workload {

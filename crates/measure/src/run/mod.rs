@@ -224,6 +224,7 @@ impl<'a> Run<'a> {
             replicate: visit.replicate,
             repeats: 0,
             measurement: &self.plan.measurements[measurement],
+            seed: self.plan.seed_of(visit.replicate, measurement),
             starts: &[],
         }
     }

@@ -84,6 +84,14 @@ fn default_mtu(link: &Link) -> u32 {
     }
 }
 
+/// Subnets of links, and the networks of addresses.
+fn given(lab: &Lab) -> impl Iterator<Item = IpNet> + '_ {
+    let ends = lab.links.iter().flat_map(|link| &link.endpoints);
+    let addresses = ends.flat_map(|end| &end.addresses);
+    let subnets = lab.links.iter().flat_map(|link| &link.subnets);
+    subnets.chain(addresses).map(|net| net.value.trunc())
+}
+
 struct Pool {
     next_v4: u32,
     next_v6: u16,
@@ -91,6 +99,8 @@ struct Pool {
     /// those; else what fits.
     min_bits: u32,
     exhausted: bool,
+    /// Networks that the lab itself gives, of either family.
+    given: Vec<IpNet>,
 }
 
 /// Addresses in 198.18.0.0/15.
@@ -120,7 +130,13 @@ impl Pool {
                 0
             },
             exhausted: false,
+            given: given(lab).collect(),
         }
+    }
+
+    fn is_given(&self, net: &IpNet) -> bool {
+        let mut given = self.given.iter();
+        given.any(|other| other.contains(net) || net.contains(other))
     }
 
     /// Host bits for the ends of a link, its router's two sides, and the subnet's first and last
@@ -132,18 +148,28 @@ impl Pool {
     fn v4(&mut self, ends: usize) -> Option<IpNet> {
         let bits = Pool::bits(ends, self.min_bits);
         let size = 1u32.checked_shl(bits)?;
-        let start = self.next_v4.checked_next_multiple_of(size)?;
-        let end = start.checked_add(size).filter(|e| *e <= POOL_V4)?;
-        self.next_v4 = end;
         let base = u32::from(Ipv4Addr::new(198, 18, 0, 0));
-        let net = Ipv4Net::new(Ipv4Addr::from(base + start), 32 - bits as u8);
-        net.ok().map(IpNet::V4)
+        loop {
+            let start = self.next_v4.checked_next_multiple_of(size)?;
+            let end = start.checked_add(size).filter(|e| *e <= POOL_V4)?;
+            self.next_v4 = end;
+            let net = Ipv4Net::new(Ipv4Addr::from(base + start), 32 - bits as u8);
+            let net = IpNet::V4(net.ok()?);
+            if !self.is_given(&net) {
+                return Some(net);
+            }
+        }
     }
 
     fn v6(&mut self) -> Option<IpNet> {
-        let net = Ipv6Addr::new(0xfd4c, 0x0061, 0x0062, self.next_v6, 0, 0, 0, 0);
-        self.next_v6 = self.next_v6.checked_add(1)?;
-        Ipv6Net::new(net, 64).ok().map(IpNet::V6)
+        loop {
+            let net = Ipv6Addr::new(0xfd4c, 0x0061, 0x0062, self.next_v6, 0, 0, 0, 0);
+            self.next_v6 = self.next_v6.checked_add(1)?;
+            let net = IpNet::V6(Ipv6Net::new(net, 64).ok()?);
+            if !self.is_given(&net) {
+                return Some(net);
+            }
+        }
     }
 
     fn subnet(&mut self, ipv6: bool, link: &Link, errors: &mut Diagnostics) -> Option<IpNet> {

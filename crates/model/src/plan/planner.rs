@@ -82,6 +82,33 @@ mod tests {
     }
 
     #[test]
+    fn no_link_gets_a_subnet_that_the_lab_gives_to_another() {
+        let plan = planned(
+            "  nodes: {a: {kind: native}, r: {kind: native}, s: {kind: native}, b: {kind: native}}
+  links:
+    - endpoints: ['a:eth0', 'r:eth0']
+    - endpoints: ['r:eth1', 's:eth0']
+    - endpoints: [{node: s, interface: eth1, ipv4: 198.18.0.1/24}, 'b:eth0']
+    - {endpoints: ['a:eth1', 'b:eth1'], subnets: [198.18.1.0/25, 'fd4c:61:62:1::/64']}",
+        )
+        .unwrap();
+        let all = plan.nodes.iter().flat_map(|node| &node.interfaces);
+        let mut subnets: Vec<_> = all
+            .flat_map(|i| i.addresses.iter().map(|a| (a.trunc(), i.link)))
+            .collect();
+        subnets.sort_unstable();
+        subnets.dedup();
+        let of = |link: usize| {
+            let ours = subnets.iter().filter(|(_, of)| *of == link);
+            ours.map(|(net, _)| net.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), ["198.18.2.0/24", "fd4c:61:62::/64"]);
+        assert_eq!(of(1), ["198.18.3.0/24", "fd4c:61:62:2::/64"]);
+        assert_eq!(of(2)[0], "198.18.0.0/24");
+        assert_eq!(of(3)[0], "198.18.1.0/25");
+    }
+
+    #[test]
     fn every_end_gets_addresses_of_both_families() {
         let plan = planned(
             "  nodes: {a: {kind: native}, b: {kind: native}}

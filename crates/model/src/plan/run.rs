@@ -37,6 +37,8 @@ pub struct RunPlan {
     pub places: Vec<Places>,
     /// The machines of all labs in one.
     pub host: HostBrief,
+    /// The study's.
+    pub seed: u64,
 }
 
 /// One deployment of one lab and the trials made in it.
@@ -63,6 +65,14 @@ pub fn trials(visits: &[Visit]) -> usize {
 }
 
 impl RunPlan {
+    /// The seed of the traffic of a measurement in a replicate: the same in all cells, so that they meet the same.
+    #[must_use]
+    pub fn seed_of(&self, replicate: u32, measurement: usize) -> u64 {
+        let mut random = SplitMix64(self.seed);
+        let mixed = u64::from(replicate) << 32 | measurement as u64;
+        SplitMix64(random.next() ^ mixed).next()
+    }
+
     pub fn order(&self) -> Vec<PlannedTrial> {
         self.order_of(&self.visits)
     }
@@ -184,6 +194,7 @@ pub fn plan_run_with(study: &Study, lab: &Yaml, plan: PlanLab<'_>) -> Result<Run
         topologies,
         places,
         host: HostBrief::joined(&hosts.iter().collect::<Vec<_>>()),
+        seed: study.seed,
     })
 }
 
@@ -601,6 +612,19 @@ replicates: 3
             })
             .collect();
         assert!(orders.len() > 10, "the seed has an effect");
+    }
+
+    #[test]
+    fn each_replicate_of_a_measurement_has_traffic_of_its_own() {
+        let of = |seed: &str| {
+            let plan = run(&STUDY.replace("seed: 7", seed)).unwrap();
+            let of = |replicate| [plan.seed_of(replicate, 0), plan.seed_of(replicate, 1)];
+            [1, 2, 3].map(of).concat()
+        };
+        assert_eq!(of("seed: 7"), of("seed: 7"));
+        let all = [of("seed: 7"), of("seed: 8")].concat();
+        let different: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(different.len(), 12);
     }
 
     #[test]

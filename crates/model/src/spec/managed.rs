@@ -1,6 +1,6 @@
 //! `hosts.yaml`: machines that latlab switches by their management controllers (BMC).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::host::read_ssh;
 use super::name::check_name;
@@ -80,6 +80,28 @@ impl ManagedHosts {
         top.finish(&mut errors);
         let hosts = hosts.map_or_else(Vec::new, |yaml| read_hosts(yaml, &mut errors));
         errors.into_result(ManagedHosts { hosts })
+    }
+
+    /// The same hosts, with relative paths taken from the directory of their file.
+    #[must_use]
+    pub fn relative_to(mut self, directory: &Path) -> ManagedHosts {
+        for host in &mut self.hosts {
+            let authority = match &mut host.bmc.protocol {
+                BmcProtocol::Redfish { authority, .. } => authority.as_mut(),
+                BmcProtocol::Ipmi { .. } => None,
+            };
+            let password = match &mut host.bmc.password {
+                Secret::File(path) => Some(path),
+                Secret::Variable(_) => None,
+            };
+            for path in [host.live.as_mut(), authority, password]
+                .into_iter()
+                .flatten()
+            {
+                *path = directory.join(&*path);
+            }
+        }
+        self
     }
 
     pub fn host(&self, name: &str) -> Option<&ManagedHost> {
@@ -226,6 +248,23 @@ mod tests {
     fn mistakes(text: &str) -> String {
         let errors = ManagedHosts::parse(text).unwrap_err();
         errors.render("hosts.yaml")
+    }
+
+    #[test]
+    fn relative_paths_are_of_the_files_directory() {
+        let text = "hosts:\n  a:\n    live: system\n    bmc: {type: redfish, address: x, user: u, password: {file: /etc/pw}, authority: ca.pem}\n";
+        let hosts = ManagedHosts::parse(text)
+            .unwrap()
+            .relative_to(Path::new("/lab"));
+        let host = hosts.host("a").unwrap();
+        assert_eq!(host.live.as_deref(), Some(Path::new("/lab/system")));
+        assert_eq!(host.bmc.password, Secret::File("/etc/pw".into()));
+        let authority = Some(PathBuf::from("/lab/ca.pem"));
+        let expected = BmcProtocol::Redfish {
+            system: None,
+            authority,
+        };
+        assert_eq!(host.bmc.protocol, expected);
     }
 
     #[test]

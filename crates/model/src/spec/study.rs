@@ -358,7 +358,22 @@ fn read_factors(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<FactorSpec> {
             );
         }
         for path in &factor.paths {
-            let steps = steps(path).into_iter().map(str::to_string).collect();
+            let steps: Vec<String> = steps(path).into_iter().map(str::to_string).collect();
+            let inside = paths
+                .iter()
+                .find(|(other, _)| other.len() > steps.len() && other.starts_with(&steps));
+            if let Some((_, other)) = inside {
+                let message = format!(
+                    "factor `{}` sets `{}`, and so what factor `{other}` sets in it",
+                    shown(name),
+                    shown(path)
+                );
+                errors.add(
+                    path.at,
+                    message,
+                    "later factors win: write the one of the whole first",
+                );
+            }
             if let Some(other) = paths.insert(steps, shown(name)) {
                 let path_shown = shown(path);
                 let message = if other == shown(name) {

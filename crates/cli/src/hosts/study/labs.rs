@@ -115,6 +115,7 @@ impl Lab<'_> {
         let started = now();
         let (size, number) = (self.of.study.len().to_string(), order.number.to_string());
         let (replicate, repeats) = (order.replicate.to_string(), order.repeats.to_string());
+        let seed = order.seed.to_string();
         let words = [
             "part",
             "measure",
@@ -129,6 +130,8 @@ impl Lab<'_> {
             &replicate,
             "--repeats",
             &repeats,
+            "--seed",
+            &seed,
             "--study-bytes",
             &size,
         ];
@@ -171,7 +174,7 @@ impl Lab<'_> {
         let mut hosts = self.record.hosts.clone();
         hosts.retain(|host| names.contains(host.name.as_str()));
         let result = Watches::begin(&hosts, &self.record.lab).and_then(|watches| {
-            let measured = trial::measure_between_hosts(&self.nodes, order.measurement);
+            let measured = trial::measure_between_hosts(&self.nodes, order.measurement, order.seed);
             let watched = watches.end();
             if measured.is_err() {
                 // A channel may have ended with its node or its host.
