@@ -31,11 +31,16 @@ pub fn run(args: &Inspect) -> Outcome {
         None => lab::list(&dirs).map_err(explain)?,
     };
     names.retain(|name| !is_across(name));
-    let mut rows = Vec::new();
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for name in &names {
-        rows.extend(lab::inspect(&dirs, name).map_err(explain)?);
+        match lab::inspect(&dirs, name) {
+            Ok(found) => rows.extend(found),
+            // Another latlab has removed it since the names were read.
+            Err(lab::Error::NoLab(_)) if args.lab.is_none() => {}
+            Err(error) if args.lab.is_none() => missing.push(error.to_string()),
+            Err(error) => return Err(explain(error)),
+        }
     }
-    let mut missing = Vec::new();
     for record in &across {
         let found = hosts::inspect::rows(record);
         rows.extend(found.rows);

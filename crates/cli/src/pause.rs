@@ -46,7 +46,7 @@ fn each(verb: &str, args: &Pause, act: impl Fn(&Lab, &str) -> Result<(), Error>)
     }
     // A name that is wrong is found before any node stops.
     for node in &nodes {
-        lab.processes(node).map_err(explain)?;
+        lab.check_name(node).map_err(explain)?;
     }
     for node in &nodes {
         act(&lab, node).map_err(explain)?;

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use latlab_host::lab::{self, Lab};
 use latlab_host::nodes::session::{Command, NotStarted};
@@ -15,8 +17,14 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
     let mut session = lab.start(node, command).map_err(not_run)?;
     let signal = session.signaller();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&has_ended);
     std::thread::spawn(move || {
         for number in &mut signals {
+            if is_over.load(Ordering::Relaxed) {
+                // What the command left behind still has its outputs, and is not waited for any more.
+                std::process::exit(128 + number);
+            }
             // Fails only if the command has just ended.
             signal(number).ok();
         }
@@ -34,6 +42,7 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
             .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
     ];
     let exit = session.wait();
+    has_ended.store(true, Ordering::Relaxed);
     let exit = exit.map_err(|e| not_run(lab.unusable(node, e)))?;
     for thread in outputs.into_iter().flatten() {
         thread.join().ok();

@@ -333,6 +333,7 @@ fn the_labs_commands_run_and_their_failures_are_reported() {
                     format!("name: NAME\ntopology:\n  nodes:\n    a:\n      kind: {kind}\n{extra}")
                 };
                 let log = bench.root().join("files/log");
+                let _ = fs::remove_file(&log);
                 let bind = match *kind {
                     "native" => String::new(),
                     _ => format!(
@@ -346,7 +347,8 @@ fn the_labs_commands_run_and_their_failures_are_reported() {
                  {}\n        echo sorry >&2\n        exit 3\n",
                     say("one"),
                     say("two"),
-                    say("set"),
+                    // What a script leaves behind keeps its output, and is not waited for.
+                    format!("sleep 300 & {}", say("set")),
                     say("torn"),
                 );
                 let lab = bench.deploy("scripts", &with(&scripts));
@@ -364,10 +366,14 @@ fn the_labs_commands_run_and_their_failures_are_reported() {
                 fs::remove_file(&log).unwrap();
                 bench.assert_clean();
 
-                let failing = with("      exec: [\"echo why >&2; exit 4\"]\n");
+                let failing = with(&format!(
+                    "{bind}      exec: [\"echo why >&2; exit 4\"]\n      teardown: {}\n",
+                    say("torn")
+                ));
                 let file = bench.file("failing", &failing);
                 let failed = bench.latlab(&["deploy", &file]);
                 failed.refused(2, "failed (exit status 4): why", "--keep");
+                assert_eq!(fs::read_to_string(&log).unwrap(), "torn\n");
                 bench.assert_clean();
 
                 let kept = bench.latlab(&["deploy", "--keep", &file]);

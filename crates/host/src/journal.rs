@@ -36,7 +36,7 @@ pub enum Error {
     #[error("`{0}` cannot be the name of a lab")]
     Name(String),
     #[error(
-        "lab `{lab}` is being deployed or removed{} (waited {} s)",
+        "lab `{lab}` is being changed{} (waited {} s)",
         holder.map_or(String::new(), |pid| format!(" by process {pid}")),
         waited.as_secs()
     )]
@@ -213,13 +213,19 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<Locked, Error> {
 
 /// The process that holds a lock on `path`, if the kernel's list names one.
 fn holder(path: &Path) -> Option<u32> {
-    let inode = fs::metadata(path).ok()?.ino().to_string();
+    let file = fs::metadata(path).ok()?;
+    let device = file.dev();
+    let place = format!(
+        "{:02x}:{:02x}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device),
+        file.ino()
+    );
     let locks = fs::read_to_string("/proc/locks").ok()?;
     // 1: FLOCK  ADVISORY  WRITE 1234 fe:00:393219 0 EOF
-    let found = locks.lines().find(|line| {
-        let place = line.split_whitespace().nth(5).unwrap_or_default();
-        line.contains("FLOCK") && place.rsplit(':').next() == Some(&inode)
-    });
+    let found = locks
+        .lines()
+        .find(|line| line.contains("FLOCK") && line.split_whitespace().nth(5) == Some(&place));
     let pid = found?.split_whitespace().nth(4)?.parse().ok()?;
     (pid > 0).then_some(pid)
 }

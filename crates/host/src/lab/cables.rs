@@ -66,7 +66,9 @@ impl Network for Cables<'_> {
 
     /// Has the second namespace be the node's, and the ports at the old hosts closed.
     fn settle(&mut self) -> Result<(), String> {
-        let closed = self.each(Follower::finish);
+        // One that fails does not keep the others from it.
+        let closed = self.followers.iter_mut().map(|follower| follower.finish());
+        let closed = closed.fold(Ok(()), Result::and);
         let settled = self.replica.settle(self.from);
         closed.and(settled.map_err(|error| error.to_string()))
     }

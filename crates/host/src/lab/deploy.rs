@@ -98,6 +98,10 @@ impl Lab {
                 Err(error)
             }
             Err(error) => {
+                // A script of `setup` may have changed what no node owns.
+                if lab.state.ready {
+                    scripts::teardown(&lab);
+                }
                 lab.channels = Channels::default();
                 match unmake(dirs, &plan.lab) {
                     Ok(_) => Err(error),

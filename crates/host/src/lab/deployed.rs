@@ -124,6 +124,11 @@ impl Lab {
         netns.map_err(|source| self.unusable(node, source.into()))
     }
 
+    /// Fails when there is no such node.
+    pub fn check_name(&self, node: &str) -> Result<(), Error> {
+        self.node(node).map(drop)
+    }
+
     /// The processes in which a node's programs run, by their numbers on the host: a guest's is QEMU's. None of a
     /// node that is the host itself. Fails when there is no such node, or its namespace has gone.
     pub fn processes(&self, node: &str) -> Result<Vec<u32>, Error> {

@@ -257,7 +257,7 @@ fn journal_hint(error: &journal::Error) -> String {
         }
         journal::Error::Name(_) => "`latlab inspect` lists the deployed labs".into(),
         journal::Error::Held { holder, .. } => match holder {
-            Some(pid) => format!("wait for process {pid}, or end it with `kill {pid}`"),
+            Some(pid) => format!("wait for process {pid}; `ps {pid}` says what it does"),
             None => "wait for it, or look for a hanging latlab with `ps`".into(),
         },
         journal::Error::Damaged { path, .. } => {

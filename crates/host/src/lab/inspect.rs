@@ -151,8 +151,8 @@ fn condition(
     }
     match (kind.properties().has_process, process) {
         (false, _) if ready => "running",
-        (false, _) => "half-made",
-        (true, None) => "failed",
+        (true, None) if ready => "failed",
+        (_, None) | (false, _) => "half-made",
         (true, Some(id)) => match Process::open(id) {
             Ok(Some(process)) if !process.has_ended().unwrap_or(true) => "running",
             Ok(_) => "exited",

@@ -217,7 +217,9 @@ impl<'a> Overlays<'a> {
 
 impl Network for Overlays<'_> {
     fn settle(&mut self) -> Result<(), String> {
-        self.0.iter_mut().try_for_each(|follower| follower.finish())
+        // One that fails does not keep the others from it.
+        let finished = self.0.iter_mut().map(|follower| follower.finish());
+        finished.fold(Ok(()), Result::and)
     }
 
     fn as_switch(&mut self) -> &mut dyn Switch {

@@ -1,18 +1,25 @@
 //! The scripts of a lab's nodes (HVNet's setup, experiment, teardown): `exec` and `setup` when the
 //! lab comes up, `run` beside each measurement, `teardown` before it goes.
 
-use std::io::Read;
-use std::sync::mpsc::channel;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::deployed::Lab;
 use super::error::Error;
-use crate::nodes::session::{Command, Exit, Session, Signaller};
+use crate::nodes::session::{self, Command, Exit, Session};
+use crate::sync::lock;
 
 /// Most of what a script says that is kept for an error.
-const KEPT_BYTES: u64 = 64 << 10;
+const KEPT_BYTES: usize = 64 << 10;
 /// Teardown scripts are asked, not trusted, to end.
 const TEARDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same of scripts that run beside a measurement.
+const TERM_TIMEOUT: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A script that has ended has said all, unless what it left behind may say more.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 /// SIGTERM and SIGKILL.
 const TERM: i32 = 15;
 const KILL: i32 = 9;
@@ -63,6 +70,7 @@ fn failed(node: &str, what: &'static str, script: &str, exit: Exit, output: Stri
     }
 }
 
+/// Runs a script to its end; what it said too. One that takes longer than `timeout` is killed.
 fn run(
     lab: &Lab,
     node: &str,
@@ -71,42 +79,58 @@ fn run(
 ) -> Result<(Exit, String), Error> {
     let mut session = lab.start(node, &Command::shell(script))?;
     drop(session.take_stdin());
-    let stdout = session.take_stdout();
-    let stderr = session.take_stderr();
-    let drain = |stream: Option<Box<dyn Read + Send>>| {
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(mut stream) = stream {
-                stream.by_ref().take(KEPT_BYTES).read_to_end(&mut text).ok();
-                // The rest is read, so that the script never blocks, and dropped.
-                std::io::copy(&mut stream, &mut std::io::sink()).ok();
-            }
-            String::from_utf8_lossy(&text).into_owned()
-        })
+    let outputs = [session.take_stderr(), session.take_stdout()].map(Said::by);
+    let exit = match timeout {
+        None => session.wait(),
+        Some(timeout) => wait_at_most(&mut *session, timeout),
     };
-    let (out, err) = (drain(stdout), drain(stderr));
-    let watch = timeout.map(|timeout| Watch::begin(session.signaller(), timeout));
-    let exit = session.wait().map_err(|e| lab.unusable(node, e));
-    drop(watch);
-    let said = err.join().unwrap_or_default() + &out.join().unwrap_or_default();
-    Ok((exit?, said))
+    let exit = exit.map_err(|error| lab.unusable(node, error))?;
+    Ok((exit, outputs.map(Said::text).concat()))
 }
 
-/// Ends a command that takes too long; dropping it stops the watch.
-struct Watch(
-    #[allow(dead_code, reason = "its drop ends the watching thread")] std::sync::mpsc::Sender<()>,
-);
+fn wait_at_most(session: &mut dyn Session, timeout: Duration) -> Result<Exit, session::Error> {
+    if let Some(exit) = session.wait_for(timeout)? {
+        return Ok(exit);
+    }
+    session.signaller()(KILL)?;
+    let exit = session.wait_for(KILL_TIMEOUT)?;
+    exit.ok_or_else(|| {
+        let waited = timeout.as_secs();
+        session::Error::Other(format!(
+            "a script did not end within {waited} s, nor when it was killed"
+        ))
+    })
+}
 
-impl Watch {
-    fn begin(signal: Signaller, timeout: Duration) -> Watch {
-        let (sender, ended) = channel::<()>();
+/// What a script says on one of its outputs.
+struct Said {
+    text: Arc<Mutex<Vec<u8>>>,
+    ended: Receiver<()>,
+}
+
+impl Said {
+    fn by(stream: Option<Box<dyn Read + Send>>) -> Said {
+        let (sender, ended) = channel();
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&text);
         std::thread::spawn(move || {
-            use std::sync::mpsc::RecvTimeoutError::Timeout;
-            if ended.recv_timeout(timeout) == Err(Timeout) {
-                signal(KILL).ok();
+            let _ends = sender;
+            let mut buffer = [0; 4096];
+            let mut stream = stream.unwrap_or_else(|| Box::new(io::empty()));
+            while let Ok(count @ 1..) = stream.read(&mut buffer) {
+                let mut kept = lock(&kept);
+                // More is read, so that the script never blocks, and dropped.
+                let room = KEPT_BYTES.saturating_sub(kept.len());
+                kept.extend_from_slice(&buffer[..count.min(room)]);
             }
         });
-        Watch(sender)
+        Said { text, ended }
+    }
+
+    /// All of it, or what came until now where a process that the script left behind still has the output.
+    fn text(self) -> String {
+        let _ = self.ended.recv_timeout(OUTPUT_TIMEOUT);
+        String::from_utf8_lossy(&lock(&self.text)).into_owned()
     }
 }
 
@@ -124,7 +148,7 @@ impl Lab {
                 .into_iter()
                 .chain(session.take_stderr())
             {
-                std::thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
+                std::thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
             }
             running.0.push(session);
         }
@@ -137,9 +161,10 @@ impl Drop for RunScripts {
         for session in &mut self.0 {
             let signal = session.signaller();
             signal(TERM).ok();
-            let watch = Watch::begin(signal, Duration::from_secs(2));
-            session.wait().ok();
-            drop(watch);
+            if !matches!(session.wait_for(TERM_TIMEOUT), Ok(Some(_))) {
+                signal(KILL).ok();
+                session.wait_for(KILL_TIMEOUT).ok();
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A directory that does not match is refused before anything is changed.
 
+use std::cell::Cell;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -35,7 +36,7 @@ const READ: &str = "restore a node from";
 impl Lab {
     /// Saves a node into a directory that is empty or not there yet. It goes on afterwards, or ends there if it is to.
     /// Returns when it stood still, where that is known. Fails when a node of its kind cannot be saved; nothing of
-    /// it is left then.
+    /// it is left then. A whole snapshot stays, also when the node does not end.
     pub fn snapshot(
         &self,
         node: &str,
@@ -60,6 +61,7 @@ impl Lab {
         let after = if ends { After::Ends } else { After::GoesOn };
         let driver = driver_of(&plan.body);
         let failed = |source| self.unusable(node, source);
+        let is_whole = Cell::new(false);
         let save = || {
             check_room(plan, into)?;
             let _note = self.begin(node, &Begun::with_snapshot(Act::Save, into))?;
@@ -69,6 +71,7 @@ impl Lab {
                 plain.into_iter().for_each(Plain::stay);
             }
             let described = self.describe(plan, &saved, into);
+            is_whole.set(described.is_ok());
             if ends {
                 // The node stands still. Without a description there would be nothing to restore it from.
                 match &described {
@@ -87,8 +90,11 @@ impl Lab {
             described.map(|()| saved.stood)
         };
         save().inspect_err(|_| {
-            // Without its description this is no snapshot, and it may hold a node's memory.
-            let _ = tree::remove(into);
+            // Without its description this is no snapshot, and it may hold a node's memory. With it the snapshot may be all
+            // that is left of a node that was to end.
+            if !is_whole.get() {
+                let _ = tree::remove(into);
+            }
         })
     }
 

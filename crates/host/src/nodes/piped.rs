@@ -4,13 +4,14 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Signal;
 
 use super::session::{Error, Exit, Session, Signaller};
+use crate::sync::lock;
 use crate::sys;
 use crate::sys::process::{self, Process};
 
@@ -24,9 +25,33 @@ pub struct Streams<'a> {
     pub stderr: BorrowedFd<'a>,
 }
 
+/// The command's first process, which leads a session of its own, and so a process group.
+#[derive(Debug)]
+struct Leader {
+    process: Process,
+    is_collected: Mutex<bool>,
+}
+
+impl Leader {
+    /// Signals all that it started, as a terminal does and as the agent of a guest.
+    fn signal(&self, signal: Signal) -> Result<(), sys::Error> {
+        let is_collected = lock(&self.is_collected);
+        if !*is_collected {
+            self.process.signal_group(signal)?;
+        }
+        Ok(())
+    }
+
+    fn collect(&self) -> Result<Option<process::Exit>, sys::Error> {
+        let mut is_collected = lock(&self.is_collected);
+        *is_collected = true;
+        self.process.collect()
+    }
+}
+
 #[derive(Debug)]
 pub struct PipedSession {
-    process: Arc<Process>,
+    leader: Arc<Leader>,
     stdin: Option<OwnedFd>,
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
@@ -48,7 +73,10 @@ impl PipedSession {
             stderr: stderr.as_fd(),
         })?;
         Ok(PipedSession {
-            process: Arc::new(process),
+            leader: Arc::new(Leader {
+                process,
+                is_collected: Mutex::new(false),
+            }),
             stdin: Some(our_stdin),
             stdout: Some(our_stdout),
             stderr: Some(our_stderr),
@@ -70,12 +98,11 @@ impl Session for PipedSession {
     }
 
     fn signaller(&self) -> Signaller {
-        let process = Arc::clone(&self.process);
+        let leader = Arc::clone(&self.leader);
         Box::new(move |signal| {
             let unknown = || Error::Other("not a signal of this system".into());
             let signal = Signal::from_named_raw(signal).ok_or_else(unknown)?;
-            process.signal(signal)?;
-            Ok(())
+            Ok(leader.signal(signal)?)
         })
     }
 
@@ -88,15 +115,45 @@ impl Session for PipedSession {
     }
 
     fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error> {
-        if !self.process.wait(timeout)? {
+        if !self.leader.process.wait(timeout)? {
             return Ok(None);
         }
-        match self.process.collect()? {
+        match self.leader.collect()? {
             Some(process::Exit::Code(code)) => Ok(Some(Exit::Code(code))),
             Some(process::Exit::Signal(signal)) => Ok(Some(Exit::Signal(signal))),
             None => Err(Error::Other(
                 "another process collected the command's status".into(),
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+    use crate::sys::spawn::Spawn;
+
+    #[test]
+    fn signals_reach_what_the_command_has_started() {
+        let script = "sleep 60 & echo $!; wait; sleep 60";
+        let session = PipedSession::start(|streams| {
+            let shell = Spawn::new("sh", "test-piped").args(["-c", script]);
+            let shell = shell.session().descriptor(streams.stdin, 0);
+            let shell = shell.descriptor(streams.stdout, 1);
+            shell.descriptor(streams.stderr, 2).start()
+        });
+        let mut session = session.unwrap();
+        let mut output = BufReader::new(session.take_stdout().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let child = Process::of_pid(line.trim().parse().unwrap()).unwrap();
+        let signal = session.signaller();
+        signal(15).unwrap();
+        assert_eq!(session.wait().unwrap(), Exit::Signal(15));
+        assert!(child.unwrap().wait(LONG).unwrap());
+        // The number of one that was collected may be another's.
+        signal(15).unwrap();
     }
 }

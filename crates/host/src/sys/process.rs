@@ -115,6 +115,19 @@ impl Process {
         }
     }
 
+    /// Sends a signal to all processes of the group that it leads; false if there are none. Only for a child of this
+    /// process that has not been collected: its number may be another group's after that.
+    pub fn signal_group(&self, signal: Signal) -> Result<bool, Error> {
+        let Some(group) = i32::try_from(self.id.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(false);
+        };
+        match rustix::process::kill_process_group(group, signal) {
+            Ok(()) => Ok(true),
+            Err(Errno::SRCH) => Ok(false),
+            Err(errno) => Err(Error::of("signal the group of process", self.id.pid)(errno)),
+        }
+    }
+
     /// True once the process has ended, whether or not its parent has collected it.
     pub fn has_ended(&self) -> Result<bool, Error> {
         self.wait(Duration::ZERO)
@@ -253,6 +266,11 @@ fn wait_all(processes: Vec<&Process>, timeout: Duration) -> Result<Vec<&Process>
         }
     }
     Ok(left)
+}
+
+/// Waits for the end of a process that was sent SIGKILL; false if it is stuck in the kernel.
+pub fn is_killed(process: &Process) -> Result<bool, Error> {
+    Ok(wait_killed(vec![process])?.is_empty())
 }
 
 /// Waits for the end of processes that were sent SIGKILL; returns those stuck in the kernel.

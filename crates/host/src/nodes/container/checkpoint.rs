@@ -93,9 +93,17 @@ pub fn save(
         let _ = mend::settle(container, netns, Act::Save, Found::Before);
         explain(DUMP, error, &log)
     })?;
-    allow_held_calls(into)?;
+    let images = allow_held_calls(into).and_then(|()| only_for_root(into));
+    images.inspect_err(|_| {
+        // It may stand still, cut off.
+        let _ = mend::settle(container, netns, Act::Save, Found::Before);
+    })
+}
+
+/// Sets the modes of the images; their names.
+fn only_for_root(images: &Path) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
-    let entries = fs::read_dir(into).map_err(Error::io("list", into))?;
+    let entries = fs::read_dir(images).map_err(Error::io("list", images))?;
     for entry in entries.flatten() {
         let path = entry.path();
         let only_root = fs::set_permissions(&path, Permissions::from_mode(0o600));

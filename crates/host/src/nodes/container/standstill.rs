@@ -13,7 +13,7 @@ use super::error::Error;
 use super::handle::Container;
 use crate::cgroup::NodeCgroup;
 use crate::sys::proc::Stat;
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::sys::tcp_repair;
 
 /// After a dump the kernel takes the processes apart.
@@ -50,7 +50,7 @@ pub(super) fn stopped_before(dir: &Path) -> BTreeSet<u32> {
 /// Ends the first process of a container, and with it all others.
 pub(super) fn end(first: &Process) -> Result<(), Error> {
     first.signal(Signal::KILL)?;
-    if !first.wait(END_TIMEOUT)? {
+    if !process::is_killed(first)? {
         let reason = "its processes of before do not end";
         return Err(Error::NotMoved(reason.into()));
     }
