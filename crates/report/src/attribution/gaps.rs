@@ -64,6 +64,15 @@ impl Gaps {
         self.lost.get(&cpu).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether events between two instants were lost, on any CPU.
+    pub fn is_lost(&self, from: u64, to: u64) -> bool {
+        let of_cpu = |gaps: &Vec<(u64, u64)>| {
+            let next = gaps.partition_point(|gap| gap.1 <= from);
+            gaps.get(next).is_some_and(|gap| gap.0 < to)
+        };
+        self.lost.values().any(of_cpu)
+    }
+
     /// Gaps between two instants, cut to them, in order.
     pub fn between(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> {
         let next = self.any.partition_point(|gap| gap.1 <= from);

@@ -7,6 +7,7 @@
 //! survey           the slowest packets, the usual work on a packet, the task that forwards them
 //! device           the device: a program, or the kernel
 //! timeline         tasks and interrupts of each CPU
+//! faults           page faults of tasks, from begin to end
 //! task_states      states of the device's task
 //! steal            times that the hypervisor had a CPU
 //! stalls           long work without an event: the device's own time, or a stall of its CPU
@@ -34,6 +35,7 @@ mod capture;
 mod cause;
 mod device;
 mod device_timeline;
+mod faults;
 mod gaps;
 mod knobs;
 mod lanes;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
+use super::faults::Faults;
 use super::gaps::Gaps;
 use super::softirq::NET_RX;
 
@@ -130,7 +131,6 @@ struct Pending {
     gaps: usize,
     last_ns: u64,
     task: Option<u32>,
-    faulting: std::collections::HashSet<u32>,
     soft: Option<CpuContext>,
     /// Index of the running softirq's first step.
     soft_from: usize,
@@ -142,13 +142,9 @@ struct Pending {
 }
 
 impl Pending {
-    fn begin_fault(&mut self, task: u32) {
-        let task = *self.task.get_or_insert(task);
-        self.faulting.insert(task);
-    }
-
-    fn end_fault(&mut self, task: u32) {
-        self.faulting.remove(&task);
+    /// The task that runs, if no switch told it before.
+    fn has_task(&mut self, task: u32) {
+        self.task.get_or_insert(task);
     }
 
     fn begin_softirq(&mut self, event: &Event, next_step: usize) {
@@ -209,8 +205,8 @@ impl Pending {
         }
     }
 
-    fn context(&self) -> CpuContext {
-        let fault = self.task.is_some_and(|task| self.faulting.contains(&task));
+    fn context(&self, at_ns: u64, faults: &Faults) -> CpuContext {
+        let fault = self.task.is_some_and(|task| faults.has(task, at_ns));
         self.hard.or(self.soft).unwrap_or(if fault {
             CpuContext::Fault
         } else {
@@ -224,6 +220,7 @@ impl Timelines {
     /// not recorded.
     pub fn of(events: &[Event], marks: &TapTimes, gaps: &Gaps) -> Timelines {
         let mut all = Timelines::default();
+        let faults = Faults::of(events, gaps);
         let mut pending_by_cpu: HashMap<u16, Pending> = HashMap::new();
         for event in events {
             let pending = pending_by_cpu.entry(event.cpu).or_default();
@@ -237,7 +234,7 @@ impl Timelines {
             if event.kind == EventKind::SoftirqEntry && event.detail == 1 {
                 event.time_ns = marks.begin(event.cpu, pending.last_ns, event.time_ns);
             }
-            all.apply(&event, pending);
+            all.apply(&event, pending, &faults);
             pending.last_ns = event.time_ns;
         }
         all
@@ -281,7 +278,7 @@ impl Timelines {
         }
     }
 
-    fn apply(&mut self, event: &Event, pending: &mut Pending) {
+    fn apply(&mut self, event: &Event, pending: &mut Pending, faults: &Faults) {
         let timeline = self.cpus.entry(event.cpu).or_default();
         let mut after_irq = false;
         match event.kind {
@@ -299,8 +296,8 @@ impl Timelines {
                 // A wake-up neither changes this CPU's task nor ends an interrupt.
                 return;
             }
-            EventKind::FaultEntry => pending.begin_fault(event.a),
-            EventKind::FaultExit => pending.end_fault(event.a),
+            EventKind::FaultEntry => pending.has_task(event.a),
+            EventKind::FaultExit => {}
             EventKind::SoftirqEntry => {
                 pending.begin_softirq(event, timeline.steps.len());
             }
@@ -347,9 +344,8 @@ impl Timelines {
             }
         }
         pending.after_irq = after_irq;
-        timeline
-            .steps
-            .push(pending.step(event.time_ns, pending.context()));
+        let context = pending.context(event.time_ns, faults);
+        timeline.steps.push(pending.step(event.time_ns, context));
     }
 }
 

@@ -1,7 +1,8 @@
 //! Keeps the events around chosen times and drops the rest.
 //!
 //! A window must be readable by itself. So for every CPU it begins and ends outside of interrupts. The state
-//! at its begin is kept too: the last switch of each CPU, and the last event of each of the device's tasks.
+//! at its begin is kept too: the last switch of each CPU, and the last event of each of the device's tasks. So is
+//! the last begin or end of a page fault of each of these: a fault goes on while its task sleeps.
 //!
 //! Events come in a stream, and the windows may change between two of them: some are dropped, others added. A
 //! window that is added late is kept from there on. The times that were kept are returned with the events, so
@@ -30,6 +31,8 @@ pub struct WindowFilter {
     switch: Option<(u64, Event)>,
     /// The last event of each task of the device.
     about: BTreeMap<u32, Option<(u64, Event)>>,
+    /// The last begin or end of a page fault of each of them.
+    faults: BTreeMap<u32, (u64, Event)>,
     number: u64,
     /// Time up to which events were taken.
     known_ns: u64,
@@ -120,6 +123,7 @@ impl WindowFilter {
         (self.switch, self.beyond) = (None, 0);
         self.open.clear();
         self.about.values_mut().for_each(|last| *last = None);
+        self.faults.clear();
         self.known_ns = self.known_ns.max(from_ns);
         self.windows.retain(|window| window.1 >= from_ns);
     }
@@ -158,6 +162,9 @@ impl WindowFilter {
                 *last = Some((self.number, event));
             }
         }
+        if self.depth.is_of_a_fault(&event) && self.about.contains_key(&event.a) {
+            self.faults.insert(event.a, (self.number, event));
+        }
         self.known_ns = self.known_ns.max(event.time_ns);
     }
 
@@ -176,6 +183,7 @@ impl WindowFilter {
             return;
         }
         let about = self.about.values().flatten();
+        let about = about.chain(self.faults.values());
         let in_force = self.open.iter().chain(&self.switch).chain(about);
         let events: Vec<(u64, Event)> = in_force.copied().collect();
         self.count += events.len();
@@ -227,12 +235,21 @@ impl Depth {
             EventKind::IrqExit | EventKind::VectorExit => self.hard = false,
             EventKind::SoftirqEntry => self.soft = true,
             EventKind::SoftirqExit => self.soft = false,
-            EventKind::FaultEntry => self.fault = true,
+            EventKind::FaultEntry if self.is_of_a_fault(event) => self.fault = true,
             EventKind::FaultExit => self.fault = false,
             EventKind::Switch => *self = Depth::default(),
             _ => {}
         }
         self.is_open()
+    }
+
+    /// Begin or end of a fault. In a hardirq no page comes in: a read failed there, and has no end.
+    fn is_of_a_fault(&self, event: &Event) -> bool {
+        match event.kind {
+            EventKind::FaultEntry => !self.hard,
+            EventKind::FaultExit => true,
+            _ => false,
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -360,6 +377,41 @@ mod tests {
         ];
         assert_eq!(times(&events, &[(25, 35)], &[]), [10, 20, 30, 40]);
         assert_eq!(times(&events, &[(45, 55)], &[]), [50, 60]);
+    }
+
+    #[test]
+    fn a_read_that_fails_in_an_interrupt_opens_nothing() {
+        let events = [
+            event(10, 0, EventKind::VectorEntry),
+            event(20, 0, EventKind::FaultEntry),
+            event(30, 0, EventKind::VectorExit),
+            event(40, 0, EventKind::NapiPoll),
+        ];
+        assert_eq!(times(&events, &[(5, 15)], &[]), [10, 20, 30]);
+        assert_eq!(times(&events, &[(35, 45)], &[0]), [40]);
+    }
+
+    /// The fault that is under way at a window's begin may have begun on another CPU, long before.
+    #[test]
+    fn a_window_has_the_last_of_the_devices_faults() {
+        let fault = |time_ns, cpu, kind, task| {
+            let mut event = event(time_ns, cpu, kind);
+            event.a = task;
+            event
+        };
+        let events = [
+            fault(10, 0, EventKind::FaultEntry, 7),
+            fault(15, 0, EventKind::FaultEntry, 9),
+            switch(20, 0, 7, 0),
+            switch(30, 1, 0, 7),
+            fault(40, 1, EventKind::FaultExit, 7),
+            switch(50, 1, 7, 0),
+            switch(60, 0, 0, 7),
+        ];
+        assert_eq!(times(&events, &[(5, 12)], &[7]), [10, 15, 20]);
+        assert_eq!(times(&events, &[(25, 26)], &[7]), [10, 20]);
+        assert_eq!(times(&events, &[(25, 26)], &[]), [20]);
+        assert_eq!(times(&events, &[(70, 75)], &[7]), [10, 40, 50, 60]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Attribution on synthetic machines with known truth.
 
+mod faults;
 mod interrupts;
 mod unknown;
 

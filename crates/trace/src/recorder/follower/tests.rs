@@ -103,14 +103,20 @@ impl Machine {
             (2, _) => EventKind::Wakeup,
             (3, _) => EventKind::IrqEntry,
             (4, None) => EventKind::SoftirqEntry,
+            (5, None) => EventKind::FaultEntry,
             (_, Some(EventKind::IrqEntry)) => EventKind::IrqExit,
+            (_, Some(EventKind::FaultEntry)) => EventKind::FaultExit,
             (_, Some(_)) => EventKind::SoftirqExit,
             _ => EventKind::NapiPoll,
         };
         match kind {
             EventKind::Switch => self.depth[cpu].clear(),
-            EventKind::IrqEntry | EventKind::SoftirqEntry => self.depth[cpu].push(kind),
-            EventKind::IrqExit | EventKind::SoftirqExit => drop(self.depth[cpu].pop()),
+            EventKind::IrqEntry | EventKind::SoftirqEntry | EventKind::FaultEntry => {
+                self.depth[cpu].push(kind);
+            }
+            EventKind::IrqExit | EventKind::SoftirqExit | EventKind::FaultExit => {
+                self.depth[cpu].pop();
+            }
             _ => {}
         }
         let mut event = Event {
@@ -136,7 +142,10 @@ impl Machine {
             };
             event.a = switch.previous;
             (event.b, event.detail) = switch.packed();
-        } else if kind == EventKind::Wakeup {
+        } else if matches!(
+            kind,
+            EventKind::Wakeup | EventKind::FaultEntry | EventKind::FaultExit
+        ) {
             event.a = task(&mut self.dice);
         }
         let is_whole = kind == EventKind::NapiPoll && self.dice.below(2) == 0;
