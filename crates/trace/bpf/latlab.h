@@ -248,6 +248,13 @@ struct task_struct {
 	struct pid *thread_pid;
 } __attribute__((preserve_access_index));
 
+/* Flags of tasks that run in the kernel alone (kernel threads; workers of io_uring; those of vhost, from Linux 6.4 on):
+ * their user registers are zeros, or a copy of their creator's. */
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD 0x00200000
+#define IN_KERNEL_ONLY (PF_IO_WORKER | PF_USER_WORKER | PF_KTHREAD)
+
 struct ns_common {
 	unsigned int inum;
 } __attribute__((preserve_access_index));

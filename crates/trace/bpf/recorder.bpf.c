@@ -136,7 +136,6 @@ static __always_inline bool is_ksoftirqd(const char *name)
 	return name[0] == 'k' && name[1] == 's' && name[2] == 'o' && name[3] == 'f' && name[9] == '/';
 }
 
-#define PF_KTHREAD 0x00200000
 #define NO_CALL -1
 /* Shorter system calls are not recorded. */
 #define SLOW_CALL_NS 5000
@@ -161,8 +160,8 @@ static __always_inline __u32 leaving_call(struct task_struct *task)
 
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return 0;
-	/* A kernel thread's registers are zeros, which would be a call. */
-	if ((__u32)WORD_OF(task, flags) & PF_KTHREAD)
+	/* Such registers would tell a call that the task is not in. */
+	if ((__u32)WORD_OF(task, flags) & IN_KERNEL_ONLY)
 		return 0;
 	call = call_of((void *)bpf_task_pt_regs(bpf_get_current_task_btf()));
 	return call >= 0 && call < 1 << 14 ? call + 1 : 0;

@@ -18,10 +18,6 @@ struct {
 const volatile struct stacks_settings settings;
 struct stacks_state state;
 
-#define PF_IO_WORKER 0x00000010
-#define PF_USER_WORKER 0x00004000
-#define PF_KTHREAD 0x00200000
-
 /* Namespaces of process numbers within each other. */
 #define MAX_LEVELS 8
 
@@ -97,7 +93,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	bpf_get_current_comm(sample->name, sizeof(sample->name));
 	kernel_bytes = bpf_get_stack(ctx, sample->kernel, sizeof(sample->kernel), 0);
 	sample->kernel_bytes = kernel_bytes > 0 ? kernel_bytes : 0;
-	if (!(BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_USER_WORKER | PF_IO_WORKER)) &&
+	if (!(BPF_CORE_READ(task, flags) & IN_KERNEL_ONLY) &&
 	    bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs)) {
 		copy_registers(sample, (void *)bpf_task_pt_regs(bpf_get_current_task_btf()));
 		sample->stack_bytes = copy_stack(sample);
