@@ -14,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
 
+use crate::os;
 use crate::serve::monotonic_ns;
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -33,12 +34,14 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     };
     sleep_until(at_ns);
     let began_ns = monotonic_ns();
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .stdin(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(|error| failed("run", error))?;
+        .process_group(0);
+    // Its own group is not the one that is killed with this process.
+    os::die_with_this_one(&mut command);
+    let child = command.spawn().map_err(|error| failed("run", error))?;
     let status = finish(child).map_err(|error| failed("wait for", error))?;
     let end = End {
         began_ns,

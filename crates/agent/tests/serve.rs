@@ -7,6 +7,7 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use latlab_host::nodes::vm::channel::{Channel, Error, Finished};
+use latlab_wire::begin::READY;
 use latlab_wire::channel::{
     Decoder, Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, VERSION,
     WINDOW_BYTES, encode,
@@ -357,6 +358,47 @@ fn garbage_before_a_greeting_is_skipped_and_a_second_greeting_ends_the_first() {
             Message::End { session: 5, .. } => {}
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// The client is killed, so that no end of the input comes first. The program has a process group of its own, which no
+/// signal to the session reaches.
+#[test]
+fn a_program_that_began_at_its_time_ends_with_its_client() {
+    let agent = Agent::start("begun");
+    let (mut client, other) = (raw(&agent), agent.channel());
+    let script = "echo $$; exec sleep 1000";
+    let argv = ["latlab-agent", "begin", "/bin/sh", "-c", script];
+    client.say(&Message::Exec {
+        session: 1,
+        exec: Exec {
+            argv: argv.map(str::to_owned).to_vec(),
+            ..Exec::default()
+        },
+    });
+    // A time that has passed.
+    client.say(&Message::Data {
+        session: 1,
+        stream: Stream::Stdin,
+        data: b"0\n".to_vec(),
+    });
+    let mut said = String::new();
+    while said.lines().count() < 2 || !said.ends_with('\n') {
+        match client.hear() {
+            Message::Data { data, .. } => said.push_str(std::str::from_utf8(&data).unwrap()),
+            Message::Credit { .. } => {}
+            message => panic!("{message:?}"),
+        }
+    }
+    let (ready, pid) = said.trim_end().split_once('\n').unwrap();
+    assert_eq!(ready, READY);
+    let lives = || run(&other, &format!("kill -0 {pid} 2>/dev/null")).status == ExitStatus::Code(0);
+    assert!(lives());
+    drop(client);
+    let deadline = Instant::now() + TIMEOUT;
+    while lives() {
+        assert!(Instant::now() < deadline, "it lives on without its client");
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
