@@ -237,6 +237,26 @@ pub fn attach_tcx(program: impl AsFd, interface: i32, egress: bool) -> Result<Ow
 /// kernel does not count them.
 #[must_use]
 pub fn recursion_misses(program: impl AsFd) -> u64 {
+    info(program).map_or(0, |info| info.recursion_misses)
+}
+
+/// A BPF program's number in the kernel, and its name with zeros behind it.
+#[must_use]
+pub fn number_and_name(program: impl AsFd) -> Option<(u32, [u8; 16])> {
+    info(program).map(|info| (info.id, info.name.map(|letter| letter.to_ne_bytes()[0])))
+}
+
+/// The BPF program of a number.
+pub fn program(number: u32) -> Result<OwnedFd, Errno> {
+    // SAFETY: no pointers.
+    match unsafe { libbpf_sys::bpf_prog_get_fd_by_id(number) } {
+        // SAFETY: a descriptor that the kernel just made and nothing else owns.
+        fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        error => Err(Errno::from_raw_os_error(-error)),
+    }
+}
+
+fn info(program: impl AsFd) -> Option<libbpf_sys::bpf_prog_info> {
     use std::os::fd::AsRawFd;
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
@@ -248,9 +268,5 @@ pub fn recursion_misses(program: impl AsFd) -> u64 {
             &raw mut length,
         )
     };
-    if failed == 0 {
-        info.recursion_misses
-    } else {
-        0
-    }
+    (failed == 0).then_some(info)
 }

@@ -1,22 +1,23 @@
 //! Attaches a tap to an interface, and detaches it.
 //!
 //! From Linux 6.6 on a program is attached to an interface directly (tcx), which costs each packet less than
-//! a classifier of traffic control; older kernels use the classifier.
+//! a classifier of traffic control; older kernels use the classifier. That one has a priority and handle of its own: it
+//! takes no other program's place, and is removed only if it still is this tap.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use latlab_wire::trace::TAP_RECORD_BYTES;
-use libbpf_rs::{MapCore, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
+use libbpf_rs::{ErrorKind, MapCore, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use super::follow::Live;
 use super::records::{Records, Seen};
 use crate::error::Error;
 use crate::object;
 use crate::steal;
-use crate::sys::Shared;
-use latlab_bpf::said;
+use crate::sys::{Shared, number_and_name};
+use latlab_bpf::{listen, said};
 
 const WHAT: &str = "a tap";
 /// Records of one tap at most: 3 GiB of them.
@@ -30,6 +31,9 @@ const NO_ROOM: usize = 0;
 /// As in `latlab.h`.
 const MAX_CPUS: usize = 1024;
 const CHUNK: u64 = 64;
+/// Place of the classifier: early, because a filter before it may take packets away, but not the first, which many use.
+const PRIORITY: u32 = 3;
+const HANDLE: u32 = 0x7461_7000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
@@ -143,12 +147,59 @@ impl Tap {
         self.place = match crate::sys::attach_tcx(&self.program, self.index, egress) {
             Ok(link) => Place::Alone(link),
             Err(_) => {
-                let attached = self.hook().create().and_then(|mut hook| hook.attach());
-                attached.map_err(|error| self.failed(&error))?;
+                self.attach_classifier()?;
                 Place::Classifier
             }
         };
         Ok(())
+    }
+
+    fn attach_classifier(&self) -> Result<(), Error> {
+        listen();
+        let there = self.hook().query();
+        // That of before: there being none was a warning.
+        listen();
+        let mut hook = self
+            .hook()
+            .create()
+            .map_err(|error| self.refused(said(&error)))?;
+        let others = || {
+            self.refused(format!(
+                "another program's filter is there (priority {PRIORITY}, handle {HANDLE:#x})"
+            ))
+        };
+        if let Ok(number) = there {
+            // A tap that a latlab left when it was killed is replaced.
+            if !self.is_a_tap(number) {
+                return Err(others());
+            }
+            hook.replace(true);
+        }
+        match hook.attach() {
+            Ok(_) => Ok(()),
+            // A filter without a number, as classic BPF is.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(others()),
+            Err(error) => Err(self.refused(said(&error))),
+        }
+    }
+
+    fn detach_classifier(&self) -> Result<(), Error> {
+        let own = number_and_name(&self.program).map(|(number, _)| number);
+        // No filter, or another program's: this one is gone already.
+        if self.hook().query().ok() != own {
+            return Ok(());
+        }
+        listen();
+        let detached = self.hook().detach();
+        detached.map_err(|error| self.refused(said(&error)))
+    }
+
+    /// Whether the program of a number is one of ours, perhaps of another run.
+    fn is_a_tap(&self, number: u32) -> bool {
+        let name = |program: &OwnedFd| number_and_name(program).map(|(_, name)| name);
+        let other = crate::sys::program(number).ok();
+        let other = other.as_ref().and_then(name);
+        other.is_some() && other == name(&self.program)
     }
 
     /// Detaches the tap and leaves it loaded, with its records. Must be called in its namespace.
@@ -159,7 +210,7 @@ impl Tap {
                 drop(link);
                 Ok(())
             }
-            Place::Classifier => self.hook().detach().map_err(|error| self.failed(&error)),
+            Place::Classifier => self.detach_classifier(),
         }
     }
 
@@ -168,20 +219,19 @@ impl Tap {
     fn hook(&self) -> TcHook {
         TcHookBuilder::new(self.program.as_fd())
             .ifindex(self.index)
-            .replace(true)
-            .handle(1)
-            .priority(1)
+            .handle(HANDLE)
+            .priority(PRIORITY)
             .hook(match self.point.side {
                 Side::Ingress => TC_INGRESS,
                 Side::Egress => TC_EGRESS,
             })
     }
 
-    fn failed(&self, error: &libbpf_rs::Error) -> Error {
+    fn refused(&self, reason: String) -> Error {
         Error::Attach {
             what: WHAT,
             to: self.point.to_string(),
-            reason: said(error),
+            reason,
         }
     }
 
