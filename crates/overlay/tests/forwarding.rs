@@ -7,7 +7,7 @@ use std::sync::Arc;
 use latlab_model::overlay::language::parse_file;
 use latlab_model::overlay::{Overlay, PortName, Qualifier};
 use latlab_overlay::endpoints::{DropReason, PortId};
-use latlab_overlay::forwarding::{Decider, Learned, MoveError, Table, Verdict};
+use latlab_overlay::forwarding::{Decider, Flow, Learned, MoveError, Table, Verdict};
 use latlab_overlay::frames::{Batch, NETWORK_UNKNOWN, Offload, Segment};
 
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -79,6 +79,17 @@ impl Switch {
         let mut names: Vec<String> = ports.iter().map(|id| by_id[id].clone()).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// Where a used route of network 7 leads, by a review.
+    fn review(&mut self, from: &str, source: [u8; 6], to: [u8; 6]) -> Option<PortId> {
+        let flow = Flow {
+            ingress: self.ids[from],
+            network: 7,
+            source,
+            destination: to,
+        };
+        self.decider.egress(&flow, true)
     }
 
     fn local(&mut self, from: &str, source: [u8; 6], to: [u8; 6]) -> Sent {
@@ -223,6 +234,36 @@ fn the_place_before_learns_again_after_the_age() {
             "{second}"
         );
     }
+}
+
+/// A route may have been used long before its source went elsewhere.
+#[test]
+fn a_review_moves_no_address() {
+    let mut switch = Switch::new(LEARNING);
+    switch.local("a", mac(1), BROADCAST).expect("sent");
+    let to_a = Some(switch.ids["a"]);
+    // An address that no port has is learned, and stays known while its route is used.
+    assert_eq!(switch.review("l", mac(9), mac(1)), to_a);
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]));
+    switch.at(290);
+    assert_eq!(switch.review("l", mac(9), mac(1)), to_a);
+    switch.at(310);
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["l"]));
+    // The guest goes to another host, and tells it by a broadcast.
+    switch.send("m", 7, mac(9), BROADCAST).expect("sent");
+    switch.at(311);
+    assert_eq!(switch.review("l", mac(9), mac(1)), None);
+    assert_eq!(switch.review("m", mac(9), mac(1)), to_a);
+    switch.at(312);
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["m"]));
+    // Nor does a review take an address away from where it was moved to.
+    switch.relocate(mac(9), "b", 1).expect("moved");
+    switch.at(313);
+    assert_eq!(switch.review("b", mac(9), mac(1)), to_a);
+    for other in ["l", "m"] {
+        assert_eq!(switch.review(other, mac(9), mac(1)), None, "{other}");
+    }
+    assert_eq!(switch.local("a", mac(1), mac(9)), ports(&["b"]));
 }
 
 #[test]

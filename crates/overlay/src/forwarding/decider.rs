@@ -152,7 +152,8 @@ impl Decider {
     }
 
     /// The egress port of a flow, if it can be offloaded. `is_used`: a frame of the flow has passed, which keeps its
-    /// source address from ageing.
+    /// source address from ageing. That says nothing about when: an address that is known at another port may have gone
+    /// there since, so it stays there, and the flow's next frame is to be decided about.
     #[must_use]
     pub fn egress(&mut self, flow: &Flow, is_used: bool) -> Option<PortId> {
         let network = self.table.network(flow.network)?;
@@ -165,7 +166,7 @@ impl Decider {
         {
             return None;
         }
-        if self.held(query.destination).is_some() {
+        if self.held(query.destination).is_some() || self.is_elsewhere(network, query) {
             return None;
         }
         if is_used {
@@ -382,6 +383,26 @@ impl Decider {
         self.table.carries(port, network).then_some(port)
     }
 
+    /// Whether the source is known at another port.
+    fn is_elsewhere(&self, network: u16, query: Query) -> bool {
+        if !self.table.nets[usize::from(network)].learning {
+            return false;
+        }
+        let moved = self.moved_to(network, query.source);
+        let place = moved.or_else(|| self.learned_at(network, query.source));
+        place.is_some_and(|port| port != query.ingress)
+    }
+
+    /// The port that has learned an address.
+    fn learned_at(&self, network: u16, address: Address) -> Option<PortId> {
+        let net = &self.table.nets[usize::from(network)];
+        let port = self
+            .learned
+            .find(net.vni, address, self.seconds, net.age_seconds)?;
+        // The port may have gone to another network since.
+        self.table.carries(port, network).then_some(port)
+    }
+
     fn learn(&self, network: u16, query: Query) {
         let net = &self.table.nets[usize::from(network)];
         if net.learning {
@@ -485,13 +506,7 @@ impl Decider {
                 }
             }
             let owner = || self.table.owner(network, query.destination);
-            let learned = || {
-                let port =
-                    self.learned
-                        .find(net.vni, query.destination, self.seconds, net.age_seconds);
-                // The port may have gone to another network since.
-                port.filter(|port| self.table.carries(*port, network))
-            };
+            let learned = || self.learned_at(network, query.destination);
             if let Some(port) = moved.or_else(owner).or_else(learned) {
                 // A destination at the ingress port, or beyond another link, is not forwarded to.
                 if self.table.may_pass(query.ingress, port) {
