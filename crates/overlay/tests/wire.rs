@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
-use common::{Daemon, World, run};
-use underlay::{link, on};
+use common::{Daemon, World, eventually, run};
+use underlay::{Raw, ipv4_frame, link, mac_of, on};
 
 /// Host `h1` with a container, and another machine on its wire that serves both.
 struct Segment {
@@ -94,6 +94,15 @@ fn signal(daemon: &Daemon, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
+/// How many have asked for all frames that an interface meets.
+fn promiscuity(world: &World, namespace: &Path) -> u32 {
+    let shown = world.at(namespace, "ip -d link show dev wire");
+    let mut words = shown.split_whitespace();
+    let count = words.find(|word| *word == "promiscuity");
+    let count = count.and_then(|_| words.next());
+    count.expect("a count").parse().unwrap()
+}
+
 /// How many programs stand at the entrance of an interface (tcx; none before Linux 6.6).
 fn programs(namespace: &Path, device: &str) -> u32 {
     let index = i32::try_from(link(namespace, device).index).unwrap();
@@ -121,6 +130,8 @@ fn a_direct_link_leaves_the_host_its_own_wire() {
              add link wire direct wire network lan\n";
         let mut daemon = world.daemon_at(&segment.host, "control", config);
         for end in [Signal::TERM, Signal::KILL] {
+            // Frames for containers are not addressed to the wire's interface.
+            assert_eq!(promiscuity(world, &segment.host), 1);
             segment.container_reaches_out(world);
             segment.host_has_its_wire(world, "beside the daemon");
             // Frames of the host's own address do not reach containers.
@@ -137,6 +148,7 @@ fn a_direct_link_leaves_the_host_its_own_wire() {
                 world.at(&segment.container, "ping -n -c 3 -i 0.05 -W 20 10.7.0.2");
             }
             segment.host_has_its_wire(world, &format!("after {end:?}"));
+            assert_eq!(promiscuity(world, &segment.host), 0);
             if end == Signal::TERM {
                 assert_eq!(programs(&segment.host, "wire"), 0);
             }
@@ -144,5 +156,37 @@ fn a_direct_link_leaves_the_host_its_own_wire() {
         }
         segment.container_reaches_out(world);
         segment.host_has_its_wire(world, "beside a new daemon");
+        daemon.tell("delete link wire");
+        assert_eq!(promiscuity(world, &segment.host), 0);
+    });
+}
+
+/// Without containers the daemon itself takes the wire's frames, and not those of the host.
+#[test]
+fn frames_of_the_host_reach_no_guest_of_a_direct_link() {
+    run("overlay-wire-guest", |world| {
+        const FRAMES: u64 = 50;
+        let segment = Segment::new(world);
+        let config = "add network lan vni 7
+             add interface guest network lan tap guest
+             add link wire direct wire network lan\n";
+        let daemon = world.daemon_at(&segment.host, "control", config);
+        world.at(&segment.host, "ip link set guest up");
+        segment.host_has_its_wire(world, "beside the daemon");
+        assert_eq!(promiscuity(world, &segment.host), 1);
+        let sent = || daemon.counter("guest", "sent_frames");
+        let before = sent();
+        world.at(&segment.other, "ping -n -c 50 -i 0.002 -W 20 192.0.2.1");
+        assert!(
+            sent() - before < FRAMES,
+            "the host's frames went to a guest"
+        );
+        // Those to an unknown address do, as on any switch.
+        let before = sent();
+        let wire = Raw::open(&segment.other, "wire");
+        for _ in 0..FRAMES {
+            wire.send(&ipv4_frame(&mac_of(9), &mac_of(8), b"to a guest"));
+        }
+        eventually("the guest gets its frames", || sent() - before >= FRAMES);
     });
 }

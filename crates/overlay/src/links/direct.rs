@@ -2,8 +2,10 @@
 //!
 //! A packet socket with virtio-net headers (`PACKET_VNET_HDR`): large frames stay whole and checksums uncomputed if the
 //! interface supports it, with one system call per batch. The interface is promiscuous while the link is open, because
-//! frames for guests are not addressed to it. Sent frames do not come back. The kernel removes VLAN tags from received
-//! frames; they are restored.
+//! frames for guests are not addressed to it. Frames to its own address are the host's, and do not get here; sent frames
+//! do not come back. The kernel removes VLAN tags from received frames; they are restored.
+//!
+//! Beside containers the kernel path has the link's frames ([`crate::kernel`]), and only [`promiscuous`] is needed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -56,6 +58,11 @@ pub fn open(config: &DirectConfig<'_>) -> io::Result<(Receiver, Transmitter)> {
         outbox: Outbox::new(),
     };
     Ok((receiver, transmitter))
+}
+
+/// Makes an interface of this index promiscuous until the descriptor is closed.
+pub fn promiscuous(device: u32) -> io::Result<OwnedFd> {
+    sys::promiscuous_socket(device)
 }
 
 #[derive(Debug)]

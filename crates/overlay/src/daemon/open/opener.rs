@@ -114,7 +114,10 @@ impl Opener {
         match handle {
             PortHandle::None => {}
             PortHandle::VhostUser(port) => drop(port),
-            PortHandle::InKernel(port) => self.veths.close(&port),
+            PortHandle::InKernel(port, promiscuity) => {
+                self.veths.close(&port);
+                drop(promiscuity);
+            }
             PortHandle::Tunnel(key) => self.tunnels.close(id, &key, has_heir),
         }
     }

@@ -1,6 +1,7 @@
 //! An open port.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind};
 
@@ -21,7 +22,8 @@ pub(in crate::daemon) struct OpenPort {
 pub(in crate::daemon) enum PortHandle {
     None,
     VhostUser(VhostUser),
-    InKernel(KernelPort),
+    /// A port of the kernel path, and what keeps an uplink promiscuous.
+    InKernel(KernelPort, Option<OwnedFd>),
     /// A share of a tunnel endpoint's sockets. One of its links has the receiving halves, and hands them over when it is
     /// removed.
     Tunnel(TunnelKey),
@@ -30,7 +32,7 @@ pub(in crate::daemon) enum PortHandle {
 impl PortHandle {
     pub fn attachment(&self, link: Option<&Link>) -> Option<Attachment> {
         match (self, link.map(|link| &link.kind)) {
-            (PortHandle::InKernel(port), _) => Some(match port.kind {
+            (PortHandle::InKernel(port, _), _) => Some(match port.kind {
                 KernelPortKind::Container => Attachment::Container {
                     device: port.device,
                 },

@@ -10,6 +10,7 @@ use super::context::PortContext;
 use super::error::OpenError;
 use super::port::{OpenPort, PortHandle, boxed};
 use crate::kernel::{KernelPath, KernelPort, KernelPortKind, Mac, ROUTES, Rate};
+use crate::links::direct;
 use crate::ports::tap;
 
 pub(super) struct Veths {
@@ -103,12 +104,19 @@ impl Veths {
             // Frames from other hosts were limited there.
             floods: floods.filter(|_| kind == KernelPortKind::Container),
         };
+        // A network card discards frames that are addressed to containers.
+        let promiscuity = match kind {
+            KernelPortKind::Direct => {
+                Some(direct::promiscuous(link.index).map_err(|error| failed(&error))?)
+            }
+            _ => None,
+        };
         let path = self.open_path(context)?;
         path.attach(&port).map_err(|error| failed(&error))?;
         Ok(OpenPort {
             receivers: boxed(receivers),
             sender: Box::new(sender),
-            handle: PortHandle::InKernel(port),
+            handle: PortHandle::InKernel(port, promiscuity),
         })
     }
 

@@ -17,4 +17,4 @@ pub use address::Address;
 pub use buffer::Buffer;
 pub use inbox::Inbox;
 pub use outbox::{Outbox, Report, write_pieces};
-pub use socket::{MAX_DATAGRAM, get, packet_socket, set};
+pub use socket::{MAX_DATAGRAM, get, packet_socket, promiscuous_socket, set};

@@ -66,18 +66,17 @@ pub(super) fn length(len: usize) -> libc::socklen_t {
     libc::socklen_t::try_from(len).expect("a few bytes")
 }
 
-/// A promiscuous packet socket on an interface, with virtio-net headers and VLAN tags as auxiliary data.
+/// A promiscuous packet socket on an interface, with virtio-net headers and VLAN tags as auxiliary data. It receives no
+/// frame to the interface's own address.
 pub fn packet_socket(device: &str) -> io::Result<OwnedFd> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let name = CString::new(device)?;
     // SAFETY: a string with a zero at its end.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
         return Err(io::Error::last_os_error());
     }
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // No protocol yet: the socket receives nothing before it is bound to the interface.
-    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let socket = silent_socket()?;
+    leave_out_own(socket.as_fd())?;
     for option in [
         libc::PACKET_VNET_HDR,
         libc::PACKET_AUXDATA,
@@ -101,15 +100,82 @@ pub fn packet_socket(device: &str) -> io::Result<OwnedFd> {
     if bound != 0 {
         return Err(io::Error::last_os_error());
     }
+    join_all(socket.as_fd(), index)?;
+    Ok(socket)
+}
+
+/// A packet socket that receives nothing. An interface is promiscuous while it is open.
+pub fn promiscuous_socket(index: u32) -> io::Result<OwnedFd> {
+    let socket = silent_socket()?;
+    join_all(socket.as_fd(), index)?;
+    Ok(socket)
+}
+
+/// A packet socket of no protocol, which receives nothing before it is bound to one.
+fn silent_socket() -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        flags,
+        None,
+    )?)
+}
+
+/// Makes an interface promiscuous for a packet socket's life.
+fn join_all(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     // `struct packet_mreq`: the interface, the kind, the length of an address, the address.
     let mut request = [0; 16];
     request[..4].copy_from_slice(&index.to_ne_bytes());
     request[4..6].copy_from_slice(&(libc::PACKET_MR_PROMISC as u16).to_ne_bytes());
     set_bytes(
-        socket.as_fd(),
+        socket,
         libc::SOL_PACKET,
         libc::PACKET_ADD_MEMBERSHIP,
         &request,
-    )?;
-    Ok(socket)
+    )
+}
+
+/// Has the kernel leave out frames to the interface's own address (`PACKET_HOST`): they are the host's, and a switch
+/// would flood them to all guests as unknown. A filter, so that the host's traffic costs neither a copy nor a wake-up.
+fn leave_out_own(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let instruction = |code: u32, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    };
+    let kind = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+    let mut program = [
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, kind),
+        libc::sock_filter {
+            jf: 1,
+            ..instruction(
+                libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+                u32::from(libc::PACKET_HOST),
+            )
+        },
+        instruction(libc::BPF_RET | libc::BPF_K, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, u32::MAX),
+    ];
+    let filter = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the kernel reads the structure, and as many instructions as it says from the array, during the call.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            length(size_of::<libc::sock_fprog>()),
+        )
+    };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
