@@ -1080,6 +1080,36 @@ fn containers_of_one_daemon_and_changes_under_load() {
     });
 }
 
+/// Routes that a killed daemon has left name ports by its numbers.
+#[test]
+fn a_restarted_daemon_takes_no_address_for_that_of_another_port() {
+    run("kernel-renumbered", |world| {
+        let (one, _two) = underlay::pair(world, 1500);
+        let [a, b, c] = [("p1", 1), ("p2", 2), ("p3", 3)].map(|(n, id)| one.plain_container(n, id));
+        let of = |name: &str, device: &str| {
+            format!("add interface {name} network lan veth {device} mtu 1450\n")
+        };
+        let network = format!("add network lan vni {LAN}\n");
+        let before = [of("a", "p1"), of("b", "p2")].concat();
+        let daemon = world.daemon_at(&one.namespace, "control", &(network.clone() + &before));
+        eventually("the kernel has the flow", || {
+            passes(&a.namespace, &b.namespace, "10.7.0.2");
+            daemon.counter("a", "in_kernel_frames") > 0
+        });
+        drop(daemon);
+        // Another port comes first now, and has the number of `a`.
+        let config = network + &of("0", "p3") + &before;
+        let _daemon = world.daemon_at(&one.namespace, "control", &config);
+        let (from, to) = (
+            Raw::open(&c.namespace, "eth0"),
+            Raw::open(&a.namespace, "eth0"),
+        );
+        from.send(&underlay::ipv4_frame(&a.mac, &c.mac, b"for a"));
+        let arrived = to.drain_received();
+        assert!(arrived.iter().any(|frame| frame.ends_with(b"for a")));
+    });
+}
+
 /// All of the above once more with the distribution's kernel, which may be older (filters instead of tcx, another verifier),
 /// and with netkit for containers if it supports that.
 #[test]

@@ -288,10 +288,31 @@ fn recall(current: &Current, learned: &Arc<Learned>) -> Result<(), Error> {
     let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
     decider.begin(learned.now());
     current.sink.path.review(|key, route, used| {
-        // The lookup learns the source.
-        let _ = decider.egress(&flow_of(key, route), used);
+        if let Some(flow) = flow_of(current, key, route) {
+            // The lookup learns the source.
+            let _ = decider.egress(&flow, used);
+        }
         Review::Keep
     })
+}
+
+/// Whether frames of a route come from this port.
+fn is_origin(port: Option<&Attachment>, key: &RouteKey, route: &Route) -> bool {
+    match (port, key.origin, route.action) {
+        (
+            Some(Attachment::Container { device } | Attachment::Direct { device }),
+            Origin::Device(origin),
+            _,
+        ) => *device == origin,
+        (
+            Some(Attachment::Tunnel { remote, .. }),
+            Origin::Tunnel(_),
+            Action::Local {
+                from: Some(ends), ..
+            },
+        ) => *remote == ends.remote,
+        _ => false,
+    }
 }
 
 /// Reviews every route. `resets_used`: used routes are rewritten, which resets their flag.
@@ -299,13 +320,13 @@ fn review(current: &Current, learned: &Arc<Learned>, resets_used: bool) -> Resul
     let mut decider = Decider::new(Arc::clone(&current.table), Arc::clone(learned), 1);
     decider.begin(learned.now());
     current.sink.path.review(|key, route, used| {
-        let flow = flow_of(key, route);
+        let Some(flow) = flow_of(current, key, route) else {
+            return Review::Delete;
+        };
         let Some(egress) = decider.egress(&flow, used) else {
             return Review::Delete;
         };
         match current.sink.route(&flow, egress) {
-            // The port has moved to another interface.
-            Some((origin, _)) if origin != key.origin => Review::Delete,
             Some((_, new)) if new == *route && !(used && resets_used) => Review::Keep,
             Some((_, new)) => Review::Replace(new),
             None => Review::Delete,
@@ -313,13 +334,15 @@ fn review(current: &Current, learned: &Arc<Learned>, resets_used: bool) -> Resul
     })
 }
 
-fn flow_of(key: &RouteKey, route: &Route) -> Flow {
-    Flow {
+/// The flow of a route. None: the number of its port is another port's by now, from which none of its frames comes.
+fn flow_of(current: &Current, key: &RouteKey, route: &Route) -> Option<Flow> {
+    let port = current.attachments.get(&route.ingress);
+    is_origin(port, key, route).then_some(Flow {
         ingress: route.ingress,
         network: route.network,
         source: key.source,
         destination: key.destination,
-    }
+    })
 }
 
 fn watch(current: &Mutex<Current>, learned: &Arc<Learned>, is_over: &AtomicBool) {
