@@ -710,6 +710,44 @@ fn a_port_that_cannot_be_attached_leaves_no_entry() {
     });
 }
 
+/// A restarted daemon has a new tap for each port.
+#[test]
+fn a_port_with_another_tap_leaves_no_entry_of_the_one_before() {
+    run("kernel-taps", |world| {
+        let (one, _two) = underlay::pair(world, 1500);
+        let a = one.container("a", 1, LAN);
+        let to = Raw::open(&a.namespace, "eth0");
+        // A frame of the daemon comes in at the tap; here it is sent at the other end of a cable.
+        let taps = [1, 2].map(|number| {
+            let name = format!("tap{number}");
+            one.at(&format!(
+                "ip link add {name} type veth peer name peer{number}"
+            ));
+            for end in [&name, &format!("peer{number}")] {
+                one.at(&format!("ip link set {end} up"));
+            }
+            let tap = underlay::link(&one.namespace, &name).index;
+            (tap, Raw::open(&one.namespace, &format!("peer{number}")))
+        });
+        let arrives = |from: &Raw| {
+            from.send(&underlay::ipv4_frame(
+                &a.mac,
+                &mac_of(9),
+                b"from the daemon",
+            ));
+            let arrived = to.drain();
+            arrived.iter().any(|f| f.ends_with(b"from the daemon"))
+        };
+        for (number, (tap, _)) in taps.iter().enumerate() {
+            let tap = Some(*tap);
+            let port = KernelPort { tap, ..a.port };
+            on(&one.namespace, || one.path.attach(&port)).unwrap();
+            let reach = [arrives(&taps[0].1), arrives(&taps[1].1)];
+            assert_eq!(reach, [number == 0, number == 1]);
+        }
+    });
+}
+
 /// Any process with `CAP_BPF`, such as a container, can make maps that claim to be this daemon's.
 #[test]
 fn maps_that_no_program_at_an_interface_uses_are_not_adopted() {
@@ -1077,6 +1115,43 @@ fn containers_of_one_daemon_and_changes_under_load() {
         daemon.tell("delete interface b");
         let ping = world.try_at(&a.namespace, "ping -c 2 -i 0.1 -W 1 10.7.0.2");
         assert!(!ping.status.success());
+    });
+}
+
+/// The kernel counts by numbers, and a port that is new has the lowest that is free.
+#[test]
+fn a_port_does_not_count_what_one_before_it_had() {
+    run("kernel-numbers", |world| {
+        let (one, _two) = underlay::pair(world, 1500);
+        let (a, b) = (one.plain_container("p1", 1), one.plain_container("p2", 2));
+        let config = format!(
+            "add network lan vni {LAN}
+             add interface a network lan veth p1 mtu 1450
+             add interface b network lan veth p2 mtu 1450\n"
+        );
+        let daemon = world.daemon_at(&one.namespace, "control", &config);
+        let in_kernel = |daemon: &common::Daemon, port| daemon.counter(port, "in_kernel_frames");
+        eventually("the kernel has the flow", || {
+            passes(&a.namespace, &b.namespace, "10.7.0.2");
+            passes(&b.namespace, &a.namespace, "10.7.0.1");
+            in_kernel(&daemon, "a") > 0 && in_kernel(&daemon, "b") > 0
+        });
+        daemon.tell("delete interface a");
+        daemon.tell("add interface other network lan tap other0");
+        assert_eq!(in_kernel(&daemon, "other"), 0);
+        assert!(in_kernel(&daemon, "b") > 0, "that is another port");
+        // The next daemon finds the path, and gives the numbers anew.
+        drop(daemon);
+        let config = format!(
+            "add network lan vni {LAN}
+             add interface a network lan tap other0
+             add interface b network lan tap another0\n"
+        );
+        let daemon = world.daemon_at(&one.namespace, "control", &config);
+        daemon.tell("add interface c network lan veth p2 mtu 1450");
+        for port in ["a", "b"] {
+            assert_eq!(in_kernel(&daemon, port), 0, "{port}");
+        }
     });
 }
 

@@ -222,6 +222,8 @@ impl Daemon {
             if removed.iter().any(|old| old.id == port.id) {
                 self.opener.inherit(port.id, &port.handle);
                 inherited.insert(port.id);
+            } else {
+                self.clear_counts(port.id);
             }
             all_receivers.push((name.clone(), receivers));
             self.ports.insert(name, port);
@@ -266,8 +268,20 @@ impl Daemon {
             let learned = Arc::clone(&self.learned);
             let offload = RouteOffload::start(path, learned).map_err(Error::Dispatchers)?;
             self.offload = Some(offload);
+            // The path may be a previous daemon's, whose ports had other numbers.
+            for port in self.ports.values() {
+                self.clear_counts(port.id);
+            }
         }
         Ok(())
+    }
+
+    /// The kernel counts by a port's number, which another port may have had before.
+    fn clear_counts(&self, id: PortId) {
+        if let Some(path) = self.opener.kernel_path() {
+            // A failure leaves the sum of both.
+            let _ = path.clear_counts(id);
+        }
     }
 
     /// A snapshot whose flows are offloaded to the kernel if possible, and the kernel's error.

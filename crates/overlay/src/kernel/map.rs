@@ -36,3 +36,16 @@ pub(super) fn remove(map: &MapHandle, key: &[u8], action: &'static str) -> Resul
         _ => Ok(()),
     }
 }
+
+/// Sets a value of all CPUs to zero.
+pub(super) fn clear(
+    map: &MapHandle,
+    key: &[u8],
+    bytes: usize,
+    action: &'static str,
+) -> Result<(), Error> {
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(action, &error))?;
+    let zeros = vec![vec![0; bytes]; cpus];
+    map.update_percpu(key, &zeros, MapFlags::ANY)
+        .map_err(|error| failed(action, &error))
+}

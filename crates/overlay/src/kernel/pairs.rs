@@ -91,10 +91,7 @@ pub(super) fn traffic(map: &MapHandle, index: u32) -> Result<Traffic, Error> {
 }
 
 pub(super) fn clear(map: &MapHandle, index: u32) -> Result<(), Error> {
-    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(PAIRS, &error))?;
-    let zeros = vec![vec![0; TRAFFIC_BYTES]; cpus];
-    map.update_percpu(&index.to_ne_bytes(), &zeros, MapFlags::ANY)
-        .map_err(|error| failed(PAIRS, &error))
+    super::map::clear(map, &index.to_ne_bytes(), TRAFFIC_BYTES, PAIRS)
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ use super::attach;
 use super::cable::{self, Cable};
 use super::error::Error;
 use super::headroom::Headroom;
-use super::layout::{Action, Counts, KernelPort, KernelPortKind, Route, RouteKey, Traffic};
-use super::map::{failed, read, remove, write};
+use super::layout::{
+    Action, COUNTS_BYTES, Counts, KernelPort, KernelPortKind, Route, RouteKey, Traffic,
+};
+use super::map::{clear, failed, read, remove, write};
 use super::object::{self, Maps, Owner, Programs};
 use super::pairs::{Pair, Pairs};
 use super::sys::Hook;
@@ -116,6 +118,11 @@ impl KernelPath {
                 let _ = self.detach(port);
             }
         })?;
+        // The tap of a previous daemon is gone, and its entry would be one more with each restart.
+        let old = known.and_then(|known| known.tap);
+        if let Some(old) = old.filter(|old| whole.tap != Some(*old)) {
+            remove(&self.maps.ports, &old.to_ne_bytes(), PORTS)?;
+        }
         self.give_headroom()
     }
 
@@ -330,12 +337,18 @@ impl KernelPath {
         }
         Ok(counts)
     }
+
+    /// Starts the counts of a number that another port had before from zero.
+    pub fn clear_counts(&self, id: PortId) -> Result<(), Error> {
+        let key = u32::from(id.0).to_ne_bytes();
+        clear(&self.maps.counts, &key, COUNTS_BYTES, COUNTS)
+    }
 }
 
 const PORTS: &str = "use the ports";
 const ROUTE: &str = "use the routes";
 const CHANGE: &str = "say that routes have changed";
-const COUNTS: &str = "read the counters";
+const COUNTS: &str = "use the counters";
 
 fn is_tunnelled(route: &Route, uplink: u32) -> bool {
     matches!(route.action, Action::Vxlan { device, .. } if device == uplink)
