@@ -9,7 +9,7 @@
 //!   which proves that the peer has the keys (it is sent empty if need be). The previous session stays valid for
 //!   datagrams under way.
 //! - Sessions are **renewed** after a time and a number of datagrams ([`Policy`]), and when a peer stays silent while it
-//!   is sent to: it may have lost them.
+//!   is sent to: it may have lost them. A handshake without an answer is repeated, each time after twice as long.
 //! - **Replays** are detected by a window of 2048 counters behind the highest one (RFC 6479). A handshake carries its
 //!   sender's time, and only later ones are accepted. When the peer has been silent for as long as triggers a new
 //!   handshake, its clock may have gone back, and any time is accepted.

@@ -37,7 +37,9 @@ pub(super) struct State {
     /// Initiated by the peer, and not used by it yet.
     next: Option<Session>,
     pending: Option<Pending>,
-    handshake_sent: Option<Instant>,
+    pub handshake_sent: Option<Instant>,
+    /// Handshakes since the last session that have had no answer yet.
+    unanswered: u32,
     last_received: Option<Instant>,
     /// The peer's time in the last accepted handshake, and when it was accepted.
     peer_time: u64,
@@ -112,7 +114,8 @@ impl Sealing {
 
     fn is_handshake_due(&self, state: &State, now: Instant) -> bool {
         let since = |then: Option<Instant>| then.map(|then| now.duration_since(then));
-        if since(state.handshake_sent).is_some_and(|sent| sent < self.policy.retry) {
+        let retry = self.policy.retry_after(state.unanswered);
+        if since(state.handshake_sent).is_some_and(|sent| sent < retry) {
             return false;
         }
         let Some(session) = &state.current else {
@@ -142,6 +145,7 @@ impl Sealing {
         let message = self.message(header, &mut pending.noise)?;
         state.pending = Some(pending);
         state.handshake_sent = Some(now);
+        state.unanswered = state.unanswered.saturating_add(1);
         Some(message)
     }
 
@@ -223,6 +227,7 @@ impl Sealing {
             // The peer has the keys.
             state.previous = state.current.take();
             state.current = state.next.take();
+            state.unanswered = 0;
         }
         Some(plain)
     }
@@ -265,6 +270,7 @@ impl Sealing {
         session.seal(&mut empty, 0);
         state.previous = state.current.replace(session);
         state.last_received = Some(now);
+        state.unanswered = 0;
         Some(empty)
     }
 

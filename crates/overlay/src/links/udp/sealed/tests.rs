@@ -261,6 +261,37 @@ fn strangers_and_repeated_handshakes_get_no_answer() {
     assert!(b.out.is_empty());
 }
 
+/// An answer comes later than the next handshake is due, time and again while there is traffic.
+#[test]
+fn an_answer_that_is_under_way_for_long_is_waited_for() {
+    let retry = Duration::from_secs(100);
+    let (mut a, mut b) = End::pair(Policy {
+        retry,
+        longest_retry: 10 * retry,
+        ..Policy::default()
+    });
+    let pass = |end: &End, time: Duration| {
+        let mut state = lock(&end.sealing.state);
+        state.handshake_sent = state.handshake_sent.map(|sent| sent - time);
+    };
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        assert!(!a.seal("too early"));
+        let handshake = a.sent().remove(0);
+        std::thread::sleep(ANSWER_INTERVAL);
+        assert!(!b.open(&handshake).1);
+        answers.append(&mut b.sent());
+        pass(&a, retry);
+    }
+    assert!(!a.seal("too early"));
+    assert!(a.sent().is_empty(), "the second handshake has more time");
+    assert_eq!(a.open(&answers[0]), (None, true), "of the first");
+    assert!(!a.open(&answers[1]).1);
+    exchange(&mut a, &mut b);
+    passes(&mut a, &mut b, "there");
+    passes(&mut b, &mut a, "back");
+}
+
 /// Forged handshakes do not consume the peer's rate limit, and a forged answer invalidates no handshake.
 #[test]
 fn floods_of_forged_handshakes_do_not_starve_the_peer() {
