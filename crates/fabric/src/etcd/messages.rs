@@ -113,6 +113,7 @@ pub struct Compare {
 enum With {
     ModRevision(String),
     Value(Text),
+    Lease(String),
 }
 
 impl Compare {
@@ -135,6 +136,17 @@ impl Compare {
             target: "VALUE",
             key: Text(key.into()),
             with: With::Value(Text(value.into())),
+        }
+    }
+
+    /// The key is there, under this lease.
+    #[must_use]
+    pub fn is_leased(key: &str, lease: u64) -> Compare {
+        Compare {
+            result: "EQUAL",
+            target: "LEASE",
+            key: Text(key.into()),
+            with: With::Lease(lease.to_string()),
         }
     }
 
@@ -304,6 +316,19 @@ mod tests {
         // etcd leaves out the time of a lease that is over.
         let over: KeptAlive = serde_json::from_str(r#"{"result":{"ID":"123"}}"#).unwrap();
         assert_eq!((over.result.id, over.result.ttl), (123, 0));
+    }
+
+    #[test]
+    fn conditions_are_written_as_etcd_reads_them() {
+        let written = |condition| serde_json::to_string(&condition).unwrap();
+        assert_eq!(
+            written(Compare::is_leased("/a/1", 7)),
+            r#"{"result":"EQUAL","target":"LEASE","key":"L2EvMQ==","lease":"7"}"#
+        );
+        assert_eq!(
+            written(Compare::is_present("/a/1")),
+            r#"{"result":"GREATER","target":"MOD","key":"L2EvMQ==","mod_revision":"0"}"#
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::applied::Applied;
 use super::event::{Event, Input};
-use super::lease::{Keeper, LEASE};
+use super::lease::{Keeper, LEASE, is_connected};
 use super::taking::Taker;
 use super::watcher;
 use crate::etcd::{self, Batch, Client, Compare, Operation};
@@ -371,6 +371,7 @@ fn enter(client: &Client, options: &Options) -> Result<u64, Error> {
     while !client
         .transact(&[Compare::is_absent(&connected)], &put)?
         .is_done
+        && !is_connected(client, &connected, lease)?
     {
         if Instant::now() > end {
             client.revoke(lease).ok();
