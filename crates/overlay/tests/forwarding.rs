@@ -236,6 +236,30 @@ fn the_place_before_learns_again_after_the_age() {
     }
 }
 
+/// A link's number changes with its host's address. Two hosts may even have changed theirs with each other.
+#[test]
+fn a_moved_address_follows_the_new_number_of_its_link() {
+    let mut switch = Switch::new(LEARNING);
+    let [b, l, m] = ["b", "l", "m"].map(|name| switch.ids[name]);
+    switch.relocate(mac(8), "l", 1).expect("moved");
+    switch.relocate(mac(9), "m", 2).expect("moved");
+    switch.relocate(mac(7), "b", 3).expect("moved");
+    assert_eq!(switch.local("a", mac(1), mac(8)), ports(&["l"]));
+    switch
+        .learned
+        .renumber_moved(&HashMap::from([(l, m), (m, l)]));
+    switch.at(3);
+    for (address, place) in [(8, "m"), (9, "l"), (7, "b")] {
+        assert_eq!(switch.local("a", mac(1), mac(address)), ports(&[place]));
+    }
+    // The revision is the one that it was.
+    assert!(switch.relocate(mac(8), "b", 1).is_err());
+    switch.learned.renumber_moved(&HashMap::from([(m, b)]));
+    switch.learned.forget(m);
+    switch.at(4);
+    assert_eq!(switch.local("a", mac(1), mac(8)), ports(&["b"]));
+}
+
 /// A route may have been used long before its source went elsewhere.
 #[test]
 fn a_review_moves_no_address() {

@@ -253,6 +253,31 @@ fn an_address_moves_with_the_frames_that_wait() {
     });
 }
 
+/// A host that comes back with another address has its link replaced by one of the same name.
+#[test]
+fn a_move_to_a_link_holds_for_the_link_that_takes_its_name() {
+    run("overlay-move-link", |world| {
+        world.sh("ip link set lo up");
+        let link = |host: u8| format!("add link other udp 127.0.0.{host} local 127.0.0.1");
+        let daemon = world.daemon("control", &format!("add network lan vni 7\n{}\n", link(2)));
+        let mut client = daemon.client();
+        let line = format!("{MOVING_TEXT} to link other network lan revision 7");
+        client.say(&format!("move {line}")).unwrap();
+        let place = format!("lan {MOVING_TEXT} link other revision 7");
+        for number in [3, 2] {
+            for line in ["begin", "delete link other", &link(number), "commit"] {
+                client.say(line).unwrap();
+            }
+            assert_eq!(client.say("list moves").unwrap().join("\n"), place);
+        }
+        // A link that is deleted takes its places along.
+        client.say("delete link other").unwrap();
+        client.say(&link(2)).unwrap();
+        let learned = format!("lan {MOVING_TEXT} learned revision 7");
+        assert_eq!(client.say("list moves").unwrap(), [learned]);
+    });
+}
+
 #[test]
 fn hostile_words_are_refused_and_change_nothing() {
     run("overlay-hold-words", |world| {

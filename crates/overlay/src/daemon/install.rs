@@ -1,6 +1,6 @@
 //! Changes of the configuration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use latlab_model::overlay::{Overlay, Qualifier};
@@ -79,6 +79,7 @@ impl Daemon {
         }
         // From here on every step is taken, and the first error is reported.
         let mut errors = FirstError::default();
+        let renumbered = self.renumbered(&change, &opened);
         let removed: Vec<DaemonPort> = change
             .removed
             .iter()
@@ -107,6 +108,7 @@ impl Daemon {
         for dispatcher in &self.dispatchers {
             errors.note(dispatcher.sync());
         }
+        self.learned.renumber_moved(&renumbered);
         for (vni, address) in rerouted {
             if let Some(offload) = &self.offload {
                 errors.note(offload.forget(vni, address));
@@ -229,6 +231,20 @@ impl Daemon {
             self.ports.insert(name, port);
         }
         (all_receivers, inherited)
+    }
+
+    /// Old and new numbers of links that are replaced by one of the same name. A `move` is to a name, so it holds for the
+    /// new link too, whatever address the host has now.
+    fn renumbered(&self, change: &Change, opened: &[NewPort]) -> HashMap<PortId, PortId> {
+        let is_link = |ports: &BTreeMap<String, PortConfig>, name: &str| {
+            matches!(ports.get(name), Some(PortConfig::Link(_)))
+        };
+        let replaced = opened.iter().filter_map(|new| {
+            let old = self.ports.get(&new.name)?;
+            let are_links = is_link(&change.before, &new.name) && is_link(&change.after, &new.name);
+            (are_links && old.id != new.port.id).then_some((old.id, new.port.id))
+        });
+        replaced.collect()
     }
 
     fn close_removed(

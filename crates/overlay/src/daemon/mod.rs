@@ -3,7 +3,8 @@
 //! A change is a whole new configuration. Its new ports are opened first, and only if all of them open does anything
 //! change: the dispatchers take a new snapshot between two batches, new ports are attached, old ones are detached and
 //! closed. Ports of both configurations are not touched, so their traffic does not notice. A link that replaces another
-//! to the same host inherits its number, and with it frames under way and learned addresses.
+//! to the same host inherits its number, and with it frames under way and learned addresses; one of the same name, what was
+//! moved there.
 //!
 //! - `state`: the daemon; `install`: changes of the configuration; `report`: its statistics
 //! - `moves`: holds of frames, moves of addresses

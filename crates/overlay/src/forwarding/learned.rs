@@ -284,6 +284,13 @@ impl Learned {
         }
     }
 
+    /// Carries moved addresses over to ports that have other numbers now, all at once. What was learned stays behind.
+    pub fn renumber_moved(&self, numbers: &HashMap<PortId, PortId>) {
+        if self.write().moved.renumber(numbers) {
+            self.moves.fetch_add(1, Relaxed);
+        }
+    }
+
     pub fn forget(&self, port: PortId) {
         let mut known = self.write();
         known.by_address.retain(|_, seen| seen.port != port);

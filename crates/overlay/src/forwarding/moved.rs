@@ -154,6 +154,20 @@ impl MovedAddresses {
         }
     }
 
+    /// Carries addresses over to ports that have other numbers now; true if there were any.
+    pub fn renumber(&mut self, numbers: &HashMap<PortId, PortId>) -> bool {
+        let mut is_any = false;
+        for moved in self.0.values_mut() {
+            for port in [&mut moved.port, &mut moved.before].into_iter().flatten() {
+                if let Some(new) = numbers.get(port) {
+                    *port = *new;
+                    is_any = true;
+                }
+            }
+        }
+        is_any
+    }
+
     pub fn keep_networks(&mut self, stays: impl Fn(u32) -> bool) {
         self.0.retain(|(vni, _), _| stays(*vni));
     }
