@@ -1,4 +1,4 @@
-//! CRIU: proven by a dump and a restore, once a boot of this machine.
+//! CRIU: proven by a dump and a restore, once a boot of this machine if it works.
 //!
 //! `criu check` says that all is well where CRIU cannot dump one TCP socket. So a small process, the agent's `echo`, has
 //! a connection between two fresh network namespaces, is dumped, ended and restored. What is sent meanwhile and
@@ -25,7 +25,7 @@ use crate::sys::proc;
 use crate::sys::process::Process;
 use crate::sys::spawn::Spawn;
 
-/// Name of the file in the cache that keeps the verdict; without it CRIU is tried again.
+/// Name of the file in the cache that keeps the verdict that CRIU works; without it CRIU is tried again.
 pub const VERDICT_FILE: &str = "criu.json";
 
 /// Label of the processes of the proof; no lab has this identifier.
@@ -50,7 +50,8 @@ pub struct Verdict {
     holds_for: String,
 }
 
-/// Tries CRIU, at most once a boot. That it does not work is a verdict, not an error.
+/// Tries CRIU, until it has worked once in this boot. That it does not work is a verdict, not an error. It is not kept: the
+/// machine may have been too busy, or a person may mend what was missing.
 pub fn prove(criu: &Borrowed, agent: &Path, cache: &Path) -> Result<Verdict, sys::Error> {
     fs::create_dir_all(cache).map_err(sys::Error::of("make", cache.display()))?;
     let file = cache.join("criu.lock");
@@ -65,7 +66,7 @@ pub fn prove(criu: &Borrowed, agent: &Path, cache: &Path) -> Result<Verdict, sys
     let known = fs::read(&memory)
         .ok()
         .and_then(|text| serde_json::from_slice::<Verdict>(&text).ok());
-    if let Some(known) = known.filter(|known| known.holds_for == holds_for) {
+    if let Some(known) = known.filter(|known| known.works && known.holds_for == holds_for) {
         return Ok(known);
     }
     let work = cache.join(format!(".criu-{}", std::process::id()));
@@ -85,8 +86,10 @@ pub fn prove(criu: &Borrowed, agent: &Path, cache: &Path) -> Result<Verdict, sys
         },
         holds_for,
     };
-    let text = serde_json::to_vec_pretty(&verdict).expect("a document of texts");
-    write_atomically(&memory, &text, 0o644)?;
+    if verdict.works {
+        let text = serde_json::to_vec_pretty(&verdict).expect("a document of texts");
+        write_atomically(&memory, &text, 0o644)?;
+    }
     Ok(verdict)
 }
 
@@ -234,4 +237,37 @@ fn connected_namespaces() -> Result<(NetNs, NetNs), String> {
         }
     }
     Ok((server, client))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_not_kept() {
+        let cache = std::env::temp_dir().join(format!("latlab-proof-{}", std::process::id()));
+        let criu = Borrowed {
+            program: "criu".into(),
+            arguments: Vec::new(),
+            version: "4.2".into(),
+            origin: "a CRIU".into(),
+        };
+        let verdict = |works| Verdict {
+            works,
+            reason: "an old one".into(),
+            holds_for: format!("boot {}; a CRIU", proc::boot_id().unwrap()),
+        };
+        let agent = cache.join("no-agent");
+        let prove = || prove(&criu, &agent, &cache).unwrap();
+        let memory = cache.join(VERDICT_FILE);
+        // Nothing was tried that says anything about CRIU.
+        assert!(!prove().works && !memory.exists());
+        // As an older latlab kept it.
+        fs::write(&memory, serde_json::to_vec(&verdict(false)).unwrap()).unwrap();
+        let refused = prove();
+        assert!(!refused.works && refused.reason != "an old one");
+        fs::write(&memory, serde_json::to_vec(&verdict(true)).unwrap()).unwrap();
+        assert_eq!(prove(), verdict(true));
+        fs::remove_dir_all(cache).unwrap();
+    }
 }

@@ -3,7 +3,8 @@
 //! That `/dev/kvm` opens proves little: there are machines on which it makes VMs and runs real-mode code
 //! while a stock Linux guest spins for ever. So KVM counts only after it has booted the very kernel the
 //! labs will boot, to user space, within a bound. The verdict holds for this boot of this host with this
-//! QEMU and this kernel, and is kept in a file with its reason.
+//! QEMU and this kernel, and is kept in a file with its reason. A refusal is kept for an hour: the machine
+//! may have been too busy, and where it is KVM's, no deployment waits for it each time.
 
 use std::fs;
 use std::io;
@@ -19,6 +20,7 @@ use super::accelerator::{Accelerator, PROGRAM};
 use super::console;
 use super::kernel::Kernel;
 use crate::sys;
+use crate::sys::cached;
 use crate::sys::file::{Lock, write_atomically};
 use crate::sys::proc;
 use crate::sys::process::{Exit, Process};
@@ -27,6 +29,8 @@ use crate::sys::spawn::Spawn;
 /// A KVM guest reaches its init within half a second; a machine that needs ten times as long does not
 /// run it in hardware.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// For how long a refusal is kept.
+const REFUSED_FOR: Duration = Duration::from_secs(3600);
 /// Name of the file in the cache that keeps the verdict; without it KVM is tried again.
 pub const VERDICT_FILE: &str = "accelerator.json";
 /// Label of the process that tries KVM; no lab has this identifier.
@@ -55,8 +59,8 @@ pub enum Error {
     Locked { after: Duration },
 }
 
-/// Decides by booting `kernel` with the initramfs made for it, at most once a boot of this host. Fails when QEMU or
-/// the cache directory cannot be used. That KVM does not work is a verdict, not an error.
+/// Decides by booting `kernel` with the initramfs made for it, once a boot of this host if KVM works, else at most once
+/// an hour. Fails when QEMU or the cache directory cannot be used. That KVM does not work is a verdict, not an error.
 pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict, Error> {
     let failed = sys::Error::of("make directory", cache.display());
     fs::create_dir_all(cache).map_err(failed)?;
@@ -65,11 +69,7 @@ pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict,
     let _lock = lock.ok_or(Error::Locked { after: timeout })?;
     let holds_for = identity(kernel)?;
     let memory = cache.join(VERDICT_FILE);
-    // A file that is not ours, or of another boot, is replaced.
-    let known = fs::read(&memory)
-        .ok()
-        .and_then(|text| serde_json::from_slice::<Verdict>(&text).ok());
-    if let Some(known) = known.filter(|known| known.holds_for == holds_for) {
+    if let Some(known) = kept(&memory, &holds_for) {
         return Ok(known);
     }
     let (accelerator, reason) = match try_kvm(kernel, initramfs, cache)? {
@@ -85,6 +85,18 @@ pub fn prove(kernel: &Kernel, initramfs: &Path, cache: &Path) -> Result<Verdict,
     let text = serde_json::to_vec_pretty(&verdict).map_err(failed)?;
     write_atomically(&memory, &text, 0o644)?;
     Ok(verdict)
+}
+
+/// The verdict in the cache that still holds. A file that is not ours, or of another boot, is replaced.
+fn kept(memory: &Path, holds_for: &str) -> Option<Verdict> {
+    let text = fs::read(memory).ok()?;
+    let known: Verdict = serde_json::from_slice(&text).ok()?;
+    let written = cached::used(memory)?;
+    let lasts = match known.accelerator {
+        Accelerator::Kvm => true,
+        Accelerator::Tcg => written.elapsed().is_ok_and(|age| age < REFUSED_FOR),
+    };
+    (lasts && known.holds_for == holds_for).then_some(known)
 }
 
 fn identity(kernel: &Kernel) -> Result<String, Error> {
@@ -175,6 +187,8 @@ fn watch(process: &Process, log: &Path) -> Result<Result<String, String>, sys::E
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     fn watched(name: &str, script: &str) -> Result<String, String> {
@@ -207,5 +221,28 @@ mod tests {
         let text = serde_json::to_string(&verdict).unwrap();
         assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), verdict);
         assert!(serde_json::from_str::<Verdict>("{}").is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_kept_for_an_hour_only() {
+        let file = std::env::temp_dir().join(format!("latlab-verdict-{}", std::process::id()));
+        for (accelerator, hours, holds) in [
+            (Accelerator::Kvm, 2, true),
+            (Accelerator::Tcg, 0, true),
+            (Accelerator::Tcg, 2, false),
+        ] {
+            let verdict = Verdict {
+                accelerator,
+                reason: "because".into(),
+                holds_for: "boot x".into(),
+            };
+            fs::write(&file, serde_json::to_vec(&verdict).unwrap()).unwrap();
+            let written = SystemTime::now() - hours * REFUSED_FOR;
+            let written_file = fs::File::options().write(true).open(&file).unwrap();
+            written_file.set_modified(written).unwrap();
+            assert_eq!(kept(&file, "boot x"), holds.then_some(verdict));
+            assert_eq!(kept(&file, "boot y"), None);
+        }
+        fs::remove_file(file).unwrap();
     }
 }
