@@ -15,7 +15,11 @@ use crate::sys::tree;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How many entries of a kind are kept, those that were used last; others have bounds where they are made.
 /// Each with its directory: only those are looked through before every deployment.
-const KEPT: [(Kind, &str, usize); 2] = [(Kind::Image, "images", 16), (Kind::Kernel, "kernels", 16)];
+const KEPT: [(Kind, &str, usize); 3] = [
+    (Kind::Image, "images", 16),
+    (Kind::Kernel, "kernels", 16),
+    (Kind::Disk, "disks", 16),
+];
 /// Labs of another state directory are not known, so what was used since then is not counted out.
 const SPARED: Duration = Duration::from_secs(86_400);
 

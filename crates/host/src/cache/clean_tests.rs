@@ -193,3 +193,13 @@ fn images_beyond_the_bound_go_but_for_those_of_labs() {
     let expected: Vec<usize> = (0..16).chain([19]).collect();
     assert_eq!(left, expected);
 }
+
+#[test]
+fn disks_beyond_the_bound_go_but_for_those_of_the_last_day() {
+    let place = Place::new("disks");
+    let disk = |number: u32, days: u32| place.add(&format!("disks/{number:032x}.squashfs"), days);
+    let disks: Vec<PathBuf> = (0..20).map(|n| disk(n, n.saturating_sub(17))).collect();
+    keep_bounds(&place.0, || Ok::<_, Error>(Vec::new())).unwrap();
+    let left: Vec<usize> = (0..20).filter(|n| disks[*n].exists()).collect();
+    assert_eq!(left, (0..18).collect::<Vec<usize>>());
+}

@@ -3,8 +3,8 @@
 //! The format is squashfs without compression. A guest's reads are then copies out of the host's page cache, which all
 //! guests with the same image share. An image's name in the cache is a digest of the directory's listing: names, kinds,
 //! modes, owners, sizes and times of last change. A directory that changed gets another image, the same one is made once.
+//! None goes while a lab is deployed: the bounds of the cache are kept before (`cache/clean.rs`).
 
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -21,8 +21,6 @@ use crate::sys::file::Lock;
 
 /// Directory of the cache.
 const DIRECTORY: &str = "disks";
-/// How many are kept, those that were used last.
-const KEPT: usize = 16;
 /// Another latlab that writes one is waited for this long.
 const TIMEOUT: Duration = Duration::from_secs(900);
 
@@ -85,10 +83,6 @@ impl Disks {
             let _ = fs::remove_file(&new);
             return Err(refused(error.to_string()));
         }
-        // One that cannot be removed takes room only.
-        let is_image = |path: &Path| path.extension() == Some(OsStr::new("squashfs"));
-        let when = |path: &Path| is_image(path).then(|| cached::used(path))?;
-        let _ = cached::remove_oldest(&self.dir, KEPT, when);
         Ok(path)
     }
 }
@@ -207,6 +201,25 @@ mod tests {
         assert_ne!(name_of(&dir, &[]), first);
         fs::write(dir.join("tree/etc/passwd"), "longer").unwrap();
         assert_ne!(name_of(&dir, &hidden), without);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// All of a lab's are made before its first guest starts.
+    #[test]
+    fn an_image_stays_while_others_are_made() {
+        if crate::programs::find(squashfs::PROGRAM).is_none() {
+            eprintln!("skipped: {} is not installed", squashfs::PROGRAM);
+            return;
+        }
+        let dir = tree("others");
+        let disks = Disks::new(&dir);
+        let images: Vec<PathBuf> = (0..20)
+            .map(|number: u32| {
+                fs::write(dir.join("tree/secret"), "x".repeat(number as usize)).unwrap();
+                disks.of(&dir.join("tree"), &[], &|_| ()).unwrap()
+            })
+            .collect();
+        assert!(images.iter().all(|image| image.exists()));
         fs::remove_dir_all(dir).unwrap();
     }
 
