@@ -13,7 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -24,8 +25,9 @@ use crate::tuning::root::Root;
 /// The variable with device and value in a holder's environment.
 const VARIABLE: &str = "LATLAB_TUNING_HOLDS";
 
-/// For a killed holder to end.
+/// For a new holder to be seen, and for a killed one to end.
 const TIMEOUT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) fn read(root: &Root, device: &Path) -> io::Result<Value> {
     root.path(device).metadata()?;
@@ -44,7 +46,7 @@ pub(super) fn write(root: &Root, device: &Path, value: &Value) -> io::Result<()>
     let path = root.path(device);
     let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
     file.write_all(&microseconds.to_ne_bytes())?;
-    let sleep = Command::new("sleep")
+    let mut sleep = Command::new("sleep")
         .arg("infinity")
         .env_clear()
         .env(
@@ -58,9 +60,28 @@ pub(super) fn write(root: &Root, device: &Path, value: &Value) -> io::Result<()>
         .stdin(Stdio::from(file))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn();
-    // The holder outlives this process, so it is not waited for.
-    sleep.map(|_| ())
+        .spawn()?;
+    let seen = wait_until_seen(root, device, value);
+    if seen.is_err() {
+        // The process has ended, or does so now.
+        sleep.kill().ok();
+        sleep.wait()?;
+    }
+    // The holder outlives this process, so its end is not waited for.
+    seen
+}
+
+/// Waits until the holder is found by its environment: the kernel shows that a moment after the `execve` that `spawn` waits
+/// for.
+fn wait_until_seen(root: &Root, device: &Path, value: &Value) -> io::Result<()> {
+    let deadline = Instant::now() + TIMEOUT;
+    while read(root, device)? != *value {
+        if Instant::now() > deadline {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 fn end(root: &Root, device: &Path) -> io::Result<()> {
@@ -120,16 +141,16 @@ mod tests {
         let root = Root::at(&dir);
         let device = Path::new("/dev/latency");
         assert_eq!(read(&root, device).unwrap(), Value::Absent);
-        write(&root, device, &"20".into()).unwrap();
+        // Seen from the first moment on.
+        for microseconds in (1..=20).map(|number: i32| number.to_string()) {
+            let value = Value::from(microseconds);
+            write(&root, device, &value).unwrap();
+            assert_eq!(read(&root, device).unwrap(), value);
+        }
         assert_eq!(
             fs::read(dir.join("dev/latency")).unwrap(),
             20_i32.to_ne_bytes()
         );
-        // Until its execve the child has our environment, not its own.
-        let deadline = std::time::Instant::now() + TIMEOUT;
-        while read(&root, device).unwrap() != "20".into() {
-            assert!(std::time::Instant::now() < deadline, "never held");
-        }
         write(&root, device, &Value::Absent).unwrap();
         assert_eq!(read(&root, device).unwrap(), Value::Absent);
         // A process that only claims to hold the device.
