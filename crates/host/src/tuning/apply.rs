@@ -181,6 +181,7 @@ fn record(owner: &str, knob: &str, targets: &[Target], held: &mut LockedJournal,
                 original: target.current.clone(),
                 wanted: target.wanted.clone(),
                 earlier: None,
+                rounded: None,
                 owners: vec![owner.to_string()],
             }),
         }
@@ -251,6 +252,13 @@ fn apply_all(targets: &[Target], held: &mut LockedJournal, root: &Root, result: 
             Outcome::Refused(reason, now) => {
                 result.refused.push(problem(reason));
                 forget(&target.item, Some(&now), held);
+            }
+            Outcome::Rounded(reason, now) => {
+                result.refused.push(problem(reason));
+                forget(&target.item, Some(&now), held);
+                if let Some(index) = held.find(&target.item) {
+                    held.journal.entries[index].rounded = Some(now);
+                }
             }
             Outcome::Strayed(reason) => {
                 result.strayed.push(problem(reason));

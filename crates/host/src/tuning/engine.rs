@@ -27,6 +27,8 @@ pub(super) enum Outcome {
     /// The kernel owns the value.
     Fixed(String, Option<Value>),
     Refused(String, Value),
+    /// The kernel or the driver took it, and made another value of it.
+    Rounded(String, Value),
     /// An item of another program, which changed it again.
     Strayed(String),
 }
@@ -45,7 +47,7 @@ pub(super) fn apply_one(item: &Item, wanted: &Value, root: &Root) -> Outcome {
         (Ok(()), Some(now)) if item.is_free() => {
             Outcome::Strayed(format!("`{wanted}` was written, and it is `{now}` again"))
         }
-        (Ok(()), Some(now)) => Outcome::Refused(
+        (Ok(()), Some(now)) => Outcome::Rounded(
             format!("`{wanted}` was written, and `{now}` is read back"),
             now,
         ),
@@ -63,6 +65,11 @@ pub(super) fn apply_one(item: &Item, wanted: &Value, root: &Root) -> Outcome {
 pub(super) fn reapply(entry: &mut Entry, root: &Root) -> Option<Problem> {
     match apply_one(&entry.item, &entry.wanted, root) {
         Outcome::Refused(reason, _) => Some(Problem::of(&entry.item, reason)),
+        Outcome::Rounded(reason, now) => {
+            entry.earlier = None;
+            entry.rounded = Some(now);
+            Some(Problem::of(&entry.item, reason))
+        }
         _ => {
             entry.earlier = None;
             None

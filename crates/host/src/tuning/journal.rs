@@ -34,6 +34,9 @@ pub struct Entry {
     /// The previously wanted value, while a new CPU split replaces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Value>,
+    /// The value that the kernel or a driver made of a wanted one, where it took another: also latlab's, to be undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounded: Option<Value>,
     /// `user`, `lab NAME`.
     pub owners: Vec<String>,
 }
@@ -47,6 +50,8 @@ struct WrittenEntry {
     wanted: String,
     #[serde(default)]
     earlier: Option<String>,
+    #[serde(default)]
+    rounded: Option<String>,
     owners: Vec<String>,
 }
 
@@ -58,6 +63,7 @@ impl From<WrittenEntry> for Entry {
             original: item.parse(&written.original),
             wanted: item.parse(&written.wanted),
             earlier: written.earlier.map(|text| item.parse(&text)),
+            rounded: written.rounded.map(|text| item.parse(&text)),
             owners: written.owners,
             item,
         }
@@ -122,8 +128,8 @@ fn load(dirs: &Dirs, root: &Root) -> Result<(Journal, usize), Error> {
 impl Entry {
     /// Whether `now` comes from latlab, which must undo it then.
     pub fn is_ours(&self, now: &Value) -> bool {
-        let wanted = [Some(&self.wanted), self.earlier.as_ref()];
-        let mut wanted = wanted.into_iter().flatten();
+        let others = [&self.earlier, &self.rounded].into_iter().flatten();
+        let mut wanted = others.chain([&self.wanted]);
         wanted.any(|wanted| self.item.is_ours(&self.original, wanted, now))
     }
 }

@@ -194,6 +194,43 @@ fn a_foreign_change_is_drift_and_is_left_alone() {
     assert_eq!(world.revert(USER), Reverted::default());
 }
 
+/// The kernel takes the digits of this file as octal ones, and so makes other CPUs of those that are wanted.
+#[test]
+fn a_value_that_the_kernel_made_of_the_wanted_one_is_undone() {
+    const FILE: &str = "/proc/self/coredump_filter";
+    const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+    let before = fs::read_to_string(FILE).unwrap();
+    fs::write(FILE, "0x7").unwrap();
+    let world = World::new("rounded");
+    let file = world.dir.join(RPS);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    symlink(FILE, &file).unwrap();
+    let mut profile = Profile::empty();
+    profile.want("rps", "0-1,4").unwrap();
+    let cores = Cores::shared(&CpuList::parse("0-4").unwrap());
+    let (dirs, root) = (world.dirs(), world.root());
+    // Twice: what is in force then comes from latlab, and is no original.
+    for _ in 0..2 {
+        let changes = plan(&profile, &cores, &root).unwrap();
+        let applied = apply(USER, &changes, &dirs, &root, &mut |_, _, _| ()).unwrap();
+        let reason = &applied.knobs[0].refused[0].reason;
+        assert!(
+            reason.contains("`0-1,4` was written, and `0-1,3` is read back"),
+            "{reason}"
+        );
+        assert!(applied.unsettled.is_empty());
+    }
+    // The value stays with its owner when another one leaves.
+    world.apply("lab a", &[("swappiness", "1")]).unwrap();
+    assert!(world.revert("lab a").is_good());
+    assert_eq!(world.get(RPS), "0000000b");
+    let reverted = world.revert(USER);
+    assert!(reverted.is_good(), "{reverted:?}");
+    assert_eq!(reverted.restored, 1);
+    assert_eq!(world.get(RPS), "00000007");
+    fs::write(FILE, format!("0x{}", before.trim())).unwrap();
+}
+
 #[test]
 fn applying_over_a_foreign_change_returns_to_that_change() {
     let world = World::new("over");
