@@ -74,6 +74,8 @@ impl CpuSplit {
         })
     }
 
+    /// Plans the changes anew: another owner may have changed items, or given them back, since they were planned without
+    /// the lock.
     pub fn plan(&self, changes: &[Change], root: &Root) -> Result<Vec<Change>, Error> {
         let one = |change: &Change| {
             if change.absent.is_some() {
@@ -81,9 +83,6 @@ impl CpuSplit {
             }
             let wanted = self.wanted(change.knob, &change.wanted.to_string())?;
             let cores = self.cores(change.knob.name)?;
-            if cores == change.cores && wanted == change.wanted {
-                return Ok(change.clone());
-            }
             plan_one(change.knob, &wanted, &cores, root)
         };
         changes.iter().map(one).collect()

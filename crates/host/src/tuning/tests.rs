@@ -194,6 +194,20 @@ fn a_foreign_change_is_drift_and_is_left_alone() {
     assert_eq!(world.revert(USER), Reverted::default());
 }
 
+#[test]
+fn what_another_owner_gave_back_since_the_plan_is_no_original() {
+    let world = World::new("since");
+    world.apply("lab a", &[("swappiness", "1")]).unwrap();
+    let changes = world.plan(&[("swappiness", "1")]);
+    assert!(changes[0].targets[0].holds());
+    assert!(world.revert("lab a").is_good());
+    let (dirs, root) = (world.dirs(), world.root());
+    apply("lab b", &changes, &dirs, &root, &mut |_, _, _| ()).unwrap();
+    assert_eq!(world.get(SWAPPINESS), "1");
+    assert_eq!(world.revert("lab b").restored, 1);
+    assert_eq!(world.get(SWAPPINESS), "60");
+}
+
 /// The kernel takes the digits of this file as octal ones, and so makes other CPUs of those that are wanted.
 #[test]
 fn a_value_that_the_kernel_made_of_the_wanted_one_is_undone() {
