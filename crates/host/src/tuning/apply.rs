@@ -72,7 +72,9 @@ pub fn apply(
     let before = CpuSplit::of(&held.journal.owners);
     cpu_split::add_owner_wants(&mut held.journal, owner, changes)?;
     let after = CpuSplit::of(&held.journal.owners);
-    let changes = &after.plan(changes, root)?;
+    let mut owners = held.journal.owners.iter();
+    let isolates = owners.any(|known| known.name == owner && known.isolates());
+    let changes = &after.plan(changes, isolates, root)?;
     if after != before {
         cpu_split::retarget(&mut held.journal, &after, root)?;
     }

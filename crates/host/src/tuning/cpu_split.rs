@@ -20,6 +20,8 @@ use super::root::Root;
 
 /// The knob that creates the partition. Owners that do not want it have no CPUs in the partition.
 const CPUSET: &str = "cpuset";
+/// The knobs that an owner without isolated CPUs wants on all CPUs, whatever others isolate.
+const PER_CPU: [&str; 2] = ["idle-states", "resume-latency"];
 /// The partition type that suits every owner: one that wants no load balancing pins its threads.
 const BALANCED: &str = "root";
 
@@ -48,8 +50,11 @@ impl CpuSplit {
         all
     }
 
-    /// The CPUs as one knob sees them.
-    fn cores(&self, knob: &str) -> Result<Cores, Error> {
+    /// The CPUs as one knob sees them, of an owner that isolates some or none.
+    fn cores(&self, knob: &str, isolates: bool) -> Result<Cores, Error> {
+        if !isolates && PER_CPU.contains(&knob) {
+            return Ok(Cores::shared(&self.online));
+        }
         let isolated = if knob == CPUSET {
             &self.partition
         } else {
@@ -75,14 +80,19 @@ impl CpuSplit {
     }
 
     /// Plans the changes anew: another owner may have changed items, or given them back, since they were planned without
-    /// the lock.
-    pub fn plan(&self, changes: &[Change], root: &Root) -> Result<Vec<Change>, Error> {
+    /// the lock. `isolates`: whether their owner isolates CPUs.
+    pub fn plan(
+        &self,
+        changes: &[Change],
+        isolates: bool,
+        root: &Root,
+    ) -> Result<Vec<Change>, Error> {
         let one = |change: &Change| {
             if change.absent.is_some() {
                 return Ok(change.clone());
             }
             let wanted = self.wanted(change.knob, &change.wanted.to_string())?;
-            let cores = self.cores(change.knob.name)?;
+            let cores = self.cores(change.knob.name, isolates)?;
             plan_one(change.knob, &wanted, &cores, root)
         };
         changes.iter().map(one).collect()
@@ -142,14 +152,14 @@ pub(super) fn retarget(journal: &mut Journal, to: &CpuSplit, root: &Root) -> Res
         let mut stay = Vec::new();
         for name in entry.owners.clone() {
             let owner = owners.iter().find(|owner| owner.name == name);
-            let text = owner.and_then(|owner| owner.knobs.get(&entry.knob));
-            let Some(text) = text else {
+            let wants = owner.and_then(|owner| Some((owner, owner.knobs.get(&entry.knob)?)));
+            let Some((owner, text)) = wants else {
                 // An owner that left while its restore failed.
                 stay.push(name);
                 continue;
             };
             let wanted = to.wanted(knob, text)?;
-            let cores = to.cores(knob.name)?;
+            let cores = to.cores(knob.name, owner.isolates())?;
             let machine = Machine {
                 root,
                 cores: &cores,

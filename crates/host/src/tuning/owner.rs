@@ -22,3 +22,9 @@ pub struct Owner {
     /// Wanted values by knob, as a profile writes them.
     pub knobs: BTreeMap<String, String>,
 }
+
+impl Owner {
+    pub(super) fn isolates(&self) -> bool {
+        !self.isolated.is_empty()
+    }
+}

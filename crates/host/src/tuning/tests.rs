@@ -462,6 +462,38 @@ fn a_lab_on_the_cpus_that_the_user_isolated_changes_nothing() {
 }
 
 #[test]
+fn who_isolates_nothing_keeps_its_setting_of_every_cpu_while_others_isolate_some() {
+    let world = divided("every");
+    let everywhere = "n/a n/a n/a n/a";
+    let mut profile = Profile::empty();
+    profile.want("resume-latency", "0us").unwrap();
+    let cores = Cores::shared(&CpuList::parse("0-3").unwrap());
+    let (dirs, root) = (world.dirs(), world.root());
+    let apply_everywhere = || {
+        let changes = plan(&profile, &cores, &root).unwrap();
+        apply(USER, &changes, &dirs, &root, &mut |_, _, _| ()).unwrap();
+        assert_eq!(world.split()[3], everywhere);
+    };
+    apply_everywhere();
+    world.isolate("lab a", "3", "isolated").unwrap();
+    world.isolate("lab b", "2", "isolated").unwrap();
+    for lab in ["lab b", "lab a"] {
+        assert!(world.revert(lab).is_good());
+        assert_eq!(world.split()[3], everywhere, "without {lab}");
+        assert_eq!(world.drift(), []);
+    }
+    assert!(world.revert(USER).is_good());
+    assert_eq!(world.split()[3], "0 0 0 0");
+    // Also beside a lab that was there before.
+    world.isolate("lab a", "3", "isolated").unwrap();
+    apply_everywhere();
+    assert!(world.revert("lab a").is_good());
+    assert_eq!(world.split()[3], everywhere);
+    assert!(world.revert(USER).is_good());
+    assert_eq!(world.split()[3], "0 0 0 0");
+}
+
+#[test]
 fn isolating_every_cpu_is_refused() {
     let world = divided("all");
     world.set(OTHERS, "\n");
