@@ -629,6 +629,34 @@ def disconnect():
     say(ask(sock))
 
 
+def full_server():
+    """Takes a second connection only when told."""
+    listener = stream(AF_INET, (SOL_SOCKET, SO_REUSEADDR, 1))
+    listener.bind(("", side.port))
+    listener.listen(0)
+    ready()
+    hear()
+    first, second = accept(listener), accept(listener)
+    say(*drain(second))
+    first.close()
+
+
+@case(full_server)
+def number_taken():
+    """A file that gets the number of a socket whose connect() still waits is left alone."""
+    first, sock, results = connect(), stream(), []
+    waiting = thread(lambda: results.append(attempt(sock.connect, target())))
+    until(lambda: sock.getsockopt(IPPROTO_TCP, TCP_INFO, 1) == b"\2")
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), sock.fileno())
+        tell()
+        waiting.join()
+        say(results, stat.S_ISREG(os.fstat(sock.fileno()).st_mode))
+        os.write(sock.fileno(), b"log")
+        say(os.pread(file.fileno(), 100, 0))
+    say(*drain(first))
+
+
 def begin_connect(sock):
     sock.setblocking(False)
     say(attempt(sock.connect, target()))

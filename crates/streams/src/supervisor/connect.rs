@@ -12,9 +12,8 @@ use rustix::io::Errno;
 use super::connection::{Connecting, Connection, ConnectionId, End, Offered, Side, State};
 use super::held::Held;
 use super::state::{Source, Supervisor};
-use crate::descriptors::References;
 use crate::options;
-use crate::registry::{Key, Plain, Target, Way};
+use crate::registry::{Key, NodeId, Plain, Target, Way};
 use crate::shadow::Kind;
 use crate::sys::{registrations, socket};
 
@@ -33,7 +32,6 @@ fn is_connecting(state: u8) -> bool {
 
 impl Supervisor {
     pub(super) fn connect(&mut self, held: Held) {
-        let number = held.call.int(0);
         let Some((file, cookie)) = held.socket() else {
             return held.proceed();
         };
@@ -62,17 +60,14 @@ impl Supervisor {
             self.withdraw(cookie);
             return held.proceed();
         }
-        let found = self.may_become_stream(&held, &file, target, to);
+        let found = self.may_become_stream(held.node(), &file, target, to);
         if !matches!(found, Err(Plain::NoListener)) {
             self.counts.connection(target.node, to.port());
         }
-        let references = match found {
-            Ok(references) => references,
-            Err(reason) => {
-                self.stays_plain(reason);
-                return held.proceed();
-            }
-        };
+        if let Err(reason) = found {
+            self.stays_plain(reason);
+            return held.proceed();
+        }
         let is_blocking = socket::flags(&file).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
         match socket::connect(file.as_fd(), &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
@@ -86,8 +81,6 @@ impl Supervisor {
             false => Some(NON_BLOCKING_TIMEOUT),
         };
         let connecting = Connecting {
-            number,
-            references,
             is_blocking,
             deadline: timeout.map(|timeout| Instant::now() + timeout),
             anchor: file,
@@ -142,29 +135,24 @@ impl Supervisor {
         }
     }
 
-    /// The references to a socket whose connection may be a stream, or why it stays plain.
+    /// Why the connection of a client's socket stays plain, if that is known before it is made.
     fn may_become_stream(
         &self,
-        held: &Held,
+        client: NodeId,
         file: &OwnedFd,
         target: Target,
         to: SocketAddr,
-    ) -> Result<References, Plain> {
+    ) -> Result<(), Plain> {
         let flags = socket::flags(file).unwrap_or(OFlags::empty());
         match () {
-            () if !self.registry.is_listening(target.node, to) => return Err(Plain::NoListener),
-            () if self.is_off(held.node(), target, to.port()) => return Err(Plain::Off),
-            () if self.is_full() => return Err(Plain::Limit),
-            () if options::resets_at_close(file.as_fd()) => return Err(Plain::ResetAtClose),
-            () if options::defers_or_pins(file.as_fd()) => return Err(Plain::SpecialSending),
+            () if !self.registry.is_listening(target.node, to) => Err(Plain::NoListener),
+            () if self.is_off(client, target, to.port()) => Err(Plain::Off),
+            () if self.is_full() => Err(Plain::Limit),
+            () if options::resets_at_close(file.as_fd()) => Err(Plain::ResetAtClose),
+            () if options::defers_or_pins(file.as_fd()) => Err(Plain::SpecialSending),
             // Signals of readiness go with the file.
-            () if flags.bits() & libc::O_ASYNC as u32 != 0 => return Err(Plain::AsyncIo),
-            () => {}
-        }
-        let found = held.references(file).map_err(|_| Plain::Failed)?;
-        match found.is_shared {
-            true => Err(Plain::SharedDescriptor),
-            false => Ok(found),
+            () if flags.bits() & libc::O_ASYNC as u32 != 0 => Err(Plain::AsyncIo),
+            () => Ok(()),
         }
     }
 
@@ -305,28 +293,14 @@ impl Supervisor {
         (key, way, kind): (Key, Way, Kind),
         connecting: Connecting,
     ) -> Result<(), (Plain, Box<Connecting>)> {
-        let prepared = self.prepare(&connecting, way, kind);
+        let prepared = self.prepare(&connecting, way, kind).and_then(|prepared| {
+            put(&connecting, &prepared.1)?;
+            Ok(prepared)
+        });
         let (client, client_shadow, server_shadow) = match prepared {
             Ok(prepared) => prepared,
             Err(reason) => return Err((reason, Box::new(connecting))),
         };
-        let session = &connecting.held.session;
-        let call = &connecting.held.call;
-        let put = session.listener.replace(
-            call.id,
-            client_shadow.as_fd(),
-            connecting.number,
-            connecting.references.close_on_exec,
-        );
-        if put.is_err() {
-            return Err((Plain::Interrupted, Box::new(connecting)));
-        }
-        if let Ok(task) = connecting.held.task() {
-            let anchor = client.anchor.as_fd();
-            let found = &connecting.references.registrations;
-            let number = connecting.number;
-            registrations::move_all(&task, number, anchor, client_shadow.as_fd(), found);
-        }
         // Interrupted now, it will ask again and be told.
         let is_told = answer_of(&connecting).is_ok() && connecting.is_blocking;
         let token = self.poller.token();
@@ -367,14 +341,35 @@ impl Supervisor {
         };
         let (ours, theirs) = pair.map_err(|_| Plain::Limit)?;
         let anchor = connecting.anchor.try_clone().map_err(|_| Plain::Limit)?;
-        let client =
-            End::new(anchor, &ours, &connecting.held, connecting.number).map_err(failed)?;
+        let held = &connecting.held;
+        let client = End::new(anchor, &ours, held, held.call.int(0)).map_err(failed)?;
         options::carry(client.anchor.as_fd(), ours.as_fd(), kind);
         if !connecting.is_blocking {
             fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(failed)?;
         }
         Ok((client, ours, theirs))
     }
+}
+
+/// Puts a shadow in the place of the client's descriptor, as that is by now: the anchor may have been long in coming, and
+/// other threads went on.
+fn put(connecting: &Connecting, shadow: &OwnedFd) -> Result<(), Plain> {
+    let (held, anchor) = (&connecting.held, &connecting.anchor);
+    let found = held.references(anchor).map_err(|_| Plain::Interrupted)?;
+    match () {
+        () if found.is_shared => return Err(Plain::SharedDescriptor),
+        () if !connecting.is_at_number() => return Err(Plain::Interrupted),
+        () => {}
+    }
+    let (number, listener) = (held.call.int(0), &held.session.listener);
+    listener
+        .replace(held.call.id, shadow.as_fd(), number, found.close_on_exec)
+        .map_err(|_| Plain::Interrupted)?;
+    if let Ok(task) = held.task() {
+        let (anchor, shadow) = (anchor.as_fd(), shadow.as_fd());
+        registrations::move_all(&task, number, anchor, shadow, &found.registrations);
+    }
+    Ok(())
 }
 
 /// The answer that the kernel would have given.
@@ -387,12 +382,11 @@ fn answer_of(connecting: &Connecting) -> Result<(), Errno> {
 
 /// Leaves a connection that has begun to the kernel.
 fn go_on(connecting: &Connecting) {
-    match connecting.is_blocking {
+    match connecting.is_blocking && connecting.is_at_number() {
         // The kernel goes on to wait, or finds it connected.
         true => connecting.held.proceed(),
-        false => {
-            connecting.held.answer(Err(Errno::INPROGRESS)).ok();
-        }
+        // Or else it would connect what is at the number by now.
+        false => drop(answer_of(connecting)),
     }
 }
 

@@ -9,7 +9,6 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::held::{Held, Session};
-use crate::descriptors::References;
 use crate::registry::{Key, Way};
 use crate::shadow::Kind;
 use crate::sys::socket;
@@ -70,14 +69,21 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Connecting {
     pub held: Held,
-    /// The client's descriptor.
-    pub number: i32,
-    pub references: References,
     pub is_blocking: bool,
     pub deadline: Option<Instant>,
     pub anchor: OwnedFd,
     /// The token of the anchor at the poller.
     pub token: u64,
+}
+
+impl Connecting {
+    /// Whether the client's descriptor leads to the anchor still. Another thread may have closed it meanwhile, and may have
+    /// its number for another file.
+    pub(super) fn is_at_number(&self) -> bool {
+        let own = socket::cookie(self.anchor.as_fd());
+        let found = self.held.socket();
+        found.is_some_and(|(_, cookie)| own == Ok(cookie))
+    }
 }
 
 #[derive(Debug)]
