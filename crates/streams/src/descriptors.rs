@@ -138,6 +138,34 @@ fn is_inherited(task: u32, group: &Path, number: RawFd, socket: &str) -> bool {
     })
 }
 
+/// Whether a task may have one more descriptor: the kernel gives the lowest free number below the limit (getrlimit(2),
+/// RLIMIT_NOFILE). So a table without a free one has the last one, which is looked for first.
+pub fn has_room(task: u32) -> bool {
+    let directory = format!("/proc/{task}/fd");
+    let Some(limit) = max_open_files(task) else {
+        return true;
+    };
+    let Some(last) = limit.checked_sub(1) else {
+        return false;
+    };
+    if fs::symlink_metadata(format!("{directory}/{last}")).is_err() {
+        return true;
+    }
+    let open = match fs::metadata(&directory).map_or(0, |directory| directory.len()) {
+        // Before Linux 6.2 they are counted. A table with many that has the last one is taken for full.
+        0 => fs::read_dir(&directory).map_or(0, |entries| entries.take(MAX_DESCRIPTORS).count()),
+        open => return open < limit,
+    };
+    open < MAX_DESCRIPTORS && (open as u64) < limit
+}
+
+fn max_open_files(task: u32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{task}/limits")).ok()?;
+    let mut lines = limits.lines();
+    let limit = lines.find_map(|line| line.strip_prefix("Max open files"))?;
+    limit.split_whitespace().next()?.parse().ok()
+}
+
 /// The file that lists the processes of the task's cgroup.
 pub fn group_of(task: u32) -> Option<PathBuf> {
     let groups = fs::read_to_string(format!("/proc/{task}/cgroup")).ok()?;
@@ -220,6 +248,37 @@ mod tests {
         assert!(found.close_on_exec && !found.is_shared);
         let _second = socket.try_clone().unwrap();
         assert!(references(own(), None, number, inode).unwrap().is_shared);
+    }
+
+    #[test]
+    fn a_table_has_room_until_each_number_below_its_limit_is_taken() {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        use std::io::{Read, Write};
+        use std::process::{Command, Stdio};
+        let mut cat = Command::new("cat");
+        let mut cat = cat
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // By its answer it has opened what it needs.
+        cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let is_free =
+            |number: &u64| fs::symlink_metadata(format!("/proc/{}/fd/{number}", cat.id())).is_err();
+        let free = (0..).find(is_free).unwrap();
+        let has_room_below = |limit| {
+            let limit = Rlimit {
+                current: Some(limit),
+                maximum: Some(limit),
+            };
+            prlimit(Pid::from_raw(cat.id() as i32), Resource::Nofile, limit).unwrap();
+            has_room(cat.id())
+        };
+        let found = [free + 1, free, 0].map(has_room_below);
+        cat.kill().unwrap();
+        cat.wait().unwrap();
+        assert_eq!(found, [true, false, false]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ import json
 import os
 import platform
 import random
+import resource
 import select
 import selectors
 import signal
@@ -538,7 +539,28 @@ def resetter():
     tell()
 
 
+def full_table():
+    """Accepts a connection when it has a descriptor for it."""
+    listener = listen()
+    ready()
+    until(lambda: "IN" in events(listener))
+    free = os.dup(0)
+    os.close(free)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, most))
+    for _ in range(2):
+        say(attempt(accept, listener), events(listener))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, most))
+    repeat(accept(listener))
+
+
 # Connecting.
+
+
+@case(full_table)
+def accept_without_descriptor():
+    """A connection waits, and poll() tells it, while the server has no descriptor for it."""
+    say(ask(connect()))
 
 
 @case(nobody)

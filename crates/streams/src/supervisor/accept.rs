@@ -12,6 +12,7 @@ use super::accepts::{Accepts, UNDELIVERED_TIMEOUT, Waiting};
 use super::connection::{ConnectionId, End, Side, State};
 use super::held::Held;
 use super::state::{Source, Supervisor};
+use crate::descriptors::has_room;
 use crate::options;
 use crate::registry::{Key, NodeId};
 use crate::sys::{socket, tables};
@@ -59,7 +60,7 @@ impl Supervisor {
             self.deliver(&held, flags, cookie, anchor);
             return self.forget_idle(cookie);
         }
-        match socket::accept(file.as_fd()) {
+        match next_connection(&held, &file) {
             Ok(anchor) => self.deliver(&held, flags, cookie, anchor),
             Err(Errno::AGAIN) if is_blocking(&file) => {
                 let deadline = socket::timeout(file.as_fd(), libc::SO_RCVTIMEO);
@@ -105,7 +106,7 @@ impl Supervisor {
                 waiting.held.answer(Err(Errno::BADF)).ok();
                 continue;
             };
-            match socket::accept(file.as_fd()) {
+            match next_connection(&waiting.held, &file) {
                 Ok(anchor) => self.deliver(&waiting.held, waiting.flags, cookie, anchor),
                 Err(Errno::AGAIN) => {
                     self.wait_first(&file, cookie, waiting);
@@ -242,7 +243,7 @@ impl Supervisor {
             .listener
             .give(held.call.id, given.as_fd(), close_on_exec);
         if let Err(error) = result {
-            // The task's table is full, or it was interrupted.
+            // The task was interrupted, or another thread has filled its table.
             held.answer(Err(error)).ok();
         }
         result
@@ -252,6 +253,14 @@ impl Supervisor {
     fn keep(&mut self, listening: u64, anchor: OwnedFd) {
         let kept = (anchor, Instant::now());
         self.accepts_of(listening).undelivered.push_back(kept);
+    }
+}
+
+/// The next connection of a listening socket. One that its task has no descriptor for stays where poll(2) sees it.
+fn next_connection(held: &Held, listening: &OwnedFd) -> Result<OwnedFd, Errno> {
+    match socket::is_readable(listening)? && !has_room(held.call.task) {
+        true => Err(Errno::MFILE),
+        false => socket::accept(listening.as_fd()),
     }
 }
 

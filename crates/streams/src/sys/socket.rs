@@ -185,6 +185,13 @@ pub fn unacknowledged(socket: BorrowedFd<'_>) -> Result<usize, Errno> {
     Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
+/// Whether a listening socket has a connection, or another one bytes or an end.
+pub fn is_readable(socket: impl AsFd) -> Result<bool, Errno> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).map(|ready| ready > 0)
+}
+
 /// The next connection of a listening socket, without waiting.
 pub fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     without_blocking(socket, || {
