@@ -331,6 +331,51 @@ fn a_server_that_accepts_unseen_is_served_by_a_relay() {
     );
 }
 
+/// Dissolves a connection while another descriptor has it, which is found; then while one is under way, which is not.
+const DISSOLVE: &str = "
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def told(result):
+    print('done' if result == 0 else os.strerror(ctypes.get_errno()))
+def dissolve(number):
+    told(libc.connect(number, bytes(16), 16))
+conn = socket.create_connection((sys.argv[1], 7000), 20)
+other = os.dup(conn.fileno())
+dissolve(conn.fileno())
+os.close(other)
+near, far = socket.socketpair()
+socket.send_fds(near, [b'x'], [conn.fileno()])
+dissolve(conn.fileno())
+other = socket.recv_fds(far, 1, 1)[1][0]
+dissolve(other)
+told(libc.listen(other, 1))
+";
+
+#[test]
+fn no_program_has_a_socket_of_its_own_where_shadows_are() {
+    enter(
+        "no_program_has_a_socket_of_its_own_where_shadows_are",
+        |bench| {
+            for (name, streams) in [
+                ("within", "streams: tcp"),
+                ("between", "streams: true, carrier: vxlan"),
+            ] {
+                let text = lab("container").replace("streams: true", streams);
+                let name = bench.deploy(name, &text);
+                start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0"]);
+                let address = address_of_b(bench, &name, "-4", "eth0");
+                let said = python_with(bench, &name, "a", DISSOLVE, &[&address]).good();
+                assert_eq!(count(bench, &name, "streams"), 1);
+                let refused = "Invalid argument";
+                let said: Vec<&str> = said.out.lines().collect();
+                assert_eq!(said, [refused, "done", refused, refused]);
+                bench.latlab(&["destroy", &name]).good();
+            }
+            bench.assert_clean();
+        },
+    );
+}
+
 /// A Python program beside the nodes.
 struct Background(Child);
 

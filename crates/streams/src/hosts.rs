@@ -1,17 +1,20 @@
 //! Hosts in namespaces of this machine, and TCP connections between them that carry streams.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use latlab_wire::streams::{Config, Host};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::loopback::keep_no_closed;
+use crate::loopback::{keep_no_closed, no_fast_open};
 use crate::registry::HostId;
+use crate::sys::socket;
 
 /// A handshake on the wire takes some 50 µs. A wire that is down delays other programs no longer than this.
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -21,6 +24,8 @@ const TIMEOUT: Duration = Duration::from_millis(50);
 pub struct Hosts {
     own: File,
     all: Vec<Listening>,
+    /// The inodes of all these namespaces.
+    inodes: HashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -38,8 +43,16 @@ impl Hosts {
         let all = ends
             .filter_map(|end| end.host.as_ref())
             .map(|host| Listening::new(host, &own))
-            .collect::<io::Result<_>>()?;
-        Ok(Self { own, all })
+            .collect::<io::Result<Vec<_>>>()?;
+        let namespaces = all.iter().map(|host| &host.netns).chain([&own]);
+        let inodes = namespaces.map(|file| file.metadata().map(|stat| stat.ino()));
+        let inodes = inodes.collect::<io::Result<_>>()?;
+        Ok(Self { own, all, inodes })
+    }
+
+    /// Whether a socket is in one of these namespaces. Programs have no other ones there than shadows.
+    pub fn have(&self, socket: BorrowedFd<'_>) -> bool {
+        socket::namespace(socket).is_ok_and(|inode| self.inodes.contains(&inode))
     }
 
     pub fn own(&self) -> &File {
@@ -69,6 +82,7 @@ impl Listening {
         let listener = inside(&netns, own, || {
             // An older kernel refuses it, and short connections are fewer.
             keep_no_closed().ok();
+            no_fast_open().ok();
             TcpListener::bind((host.address, 0))
         })?;
         listener.set_nonblocking(true)?;

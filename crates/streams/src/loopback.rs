@@ -7,6 +7,9 @@ use latlab_netlink::{Error, Handle, LinkChange};
 /// Connections in TIME_WAIT that a namespace keeps (kernel: networking/ip-sysctl).
 const MAX_WAITING: &str = "/proc/sys/net/ipv4/tcp_max_tw_buckets";
 
+/// Which ends of a namespace may send data with the first segment (kernel: networking/ip-sysctl).
+const FAST_OPEN: &str = "/proc/sys/net/ipv4/tcp_fastopen";
+
 /// Sets the loopback interface of the calling thread's namespace up.
 pub fn loopback_up() -> Result<(), Error> {
     Handle::open()?.apply(&LinkChange::of("lo").up(true).request())
@@ -17,4 +20,10 @@ pub fn loopback_up() -> Result<(), Error> {
 /// only.
 pub fn keep_no_closed() -> io::Result<()> {
     fs::write(MAX_WAITING, "0")
+}
+
+/// Has no program connect a shadow anew that was reset, by sending data (sendto(2), MSG_FASTOPEN): no filter sees that, and
+/// it would be a connection of the calling thread's namespace.
+pub fn no_fast_open() -> io::Result<()> {
+    fs::write(FAST_OPEN, "0")
 }

@@ -124,6 +124,7 @@ fn supervise(arguments: &Arguments, inherited: &[RawFd]) -> Result<(), String> {
     latlab_streams::loopback_up().map_err(|error| format!("set the loopback up: {error}"))?;
     // A kernel that has this for all namespaces alone refuses it, and short connections are fewer.
     latlab_streams::keep_no_closed().ok();
+    latlab_streams::no_fast_open().ok();
     give_up_all_but(NEEDED)?;
     let mut supervisor =
         Supervisor::new(config, control, keeper, held).map_err(|error| error.to_string())?;

@@ -80,9 +80,14 @@ fn unix_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 fn tcp_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let one = TcpStream::connect(listener.local_addr()?)?;
-    // Nothing else is in this namespace that could connect.
-    let (other, _) = listener.accept()?;
-    Ok((one.into(), other.into()))
+    let from = one.local_addr()?;
+    loop {
+        // Programs have sockets in this namespace, though none that they could connect.
+        let (other, peer) = listener.accept()?;
+        if peer == from {
+            return Ok((one.into(), other.into()));
+        }
+    }
 }
 
 /// Beyond the machine's limit for unprivileged processes, if we may.

@@ -23,6 +23,9 @@ impl Supervisor {
         let Some((file, cookie)) = held.socket() else {
             return held.proceed();
         };
+        if self.hosts.have(file.as_fd()) {
+            return held.refuse();
+        }
         if !socket::takes_tcp(file.as_fd()) {
             return held.proceed();
         }

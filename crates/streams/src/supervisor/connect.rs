@@ -48,6 +48,9 @@ impl Supervisor {
                 false => self.connect_again(&held, id),
             };
         }
+        if self.hosts.have(file.as_fd()) {
+            return held.refuse();
+        }
         let to = parse_sockaddr(&address);
         let Some(to) = to.filter(|_| socket::is_tcp(file.as_fd())) else {
             return held.proceed();
@@ -108,6 +111,10 @@ impl Supervisor {
         let anchor = &shadow.end.anchor;
         let result = || {
             let found = held.references(file)?;
+            if found.is_shared {
+                // The other one would lead to the shadow still.
+                return Err(Errno::INVAL);
+            }
             self.arm_reset(&shadow, file);
             socket::disconnect(anchor.as_fd())?;
             fcntl_setfl(anchor, socket::flags(file)?)?;

@@ -109,6 +109,12 @@ impl Held {
         self.session.listener.proceed(self.call.id).ok();
     }
 
+    /// Refuses to connect a shadow anew or to have it listen, also where its connection is forgotten: the kernel would do that in
+    /// the shadow's network namespace, which is none of the program's.
+    pub(super) fn refuse(&self) {
+        self.answer(Err(Errno::INVAL)).ok();
+    }
+
     /// Answers; fails if the task was interrupted meanwhile.
     pub(super) fn answer(&self, result: Result<i64, Errno>) -> Result<(), Errno> {
         self.session.listener.answer(self.call.id, result)

@@ -14,6 +14,8 @@ const NAME_BYTES: usize = size_of::<libc::sockaddr_storage>();
 
 /// `linux/socket.h`: whether descriptors may be received through an AF_UNIX socket (Linux 6.16).
 pub const SO_PASSRIGHTS: i32 = 83;
+/// `linux/sockios.h`: a descriptor of the socket's network namespace.
+const SIOCGSKNS: libc::Ioctl = 0x894c;
 /// `linux/tcp.h`, not for an unconnected socket.
 pub const TCP_CLOSE: u8 = 7;
 
@@ -130,6 +132,15 @@ pub fn local_name(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
 /// The bytes of the address at the other end.
 pub fn peer_name(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     name(socket, libc::getpeername)
+}
+
+/// The network namespace of a socket, by its inode.
+pub fn namespace(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
+    // SAFETY: the request takes nothing.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS) };
+    // SAFETY: a new descriptor without another owner.
+    let file = checked(result).map(|new| unsafe { OwnedFd::from_raw_fd(new) })?;
+    Ok(rustix::fs::fstat(&file)?.st_ino)
 }
 
 pub fn local(socket: BorrowedFd<'_>) -> Result<SocketAddr, Errno> {
