@@ -331,6 +331,34 @@ fn a_server_that_accepts_unseen_is_served_by_a_relay() {
     );
 }
 
+#[test]
+fn a_server_behind_translated_addresses_is_served_by_a_relay() {
+    const NAME: &str = "a_server_behind_translated_addresses_is_served_by_a_relay";
+    enter(NAME, |bench| {
+        let name = bench.deploy("translated", &lab("native"));
+        // Connections to the first port come to the second one, as those of a proxy beside a server do.
+        for port in ["7000", "7001"] {
+            start_python(bench, &name, "b", &["-c", DIGEST, "0.0.0.0", port]);
+        }
+        let rules = "table ip proxy { chain in { type nat hook prerouting priority dstnat; \
+                     tcp dport 7000 redirect to :7001; }; }";
+        bench.exec(&name, "b", &["nft", rules]).good();
+        let send = ["python3", "-c", SEND, FAST, "300", "0"];
+        assert_eq!(
+            bench.exec(&name, "a", &send).good().out,
+            "connected\nwell\n"
+        );
+        let status = status(bench, &name);
+        assert_eq!(
+            (&status["streams"], &status["relayed"]),
+            (&1.into(), &1.into()),
+            "{status}"
+        );
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
 /// Dissolves a connection while another descriptor has it, which is found; then while one is under way, which is not.
 const DISSOLVE: &str = "
 import ctypes, os, socket, sys

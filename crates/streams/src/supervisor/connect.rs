@@ -325,6 +325,7 @@ impl Supervisor {
                 server_shadow,
                 token,
                 since: Instant::now(),
+                is_missing: false,
             }),
         });
         self.sources.insert(token, Source::Offered(id));

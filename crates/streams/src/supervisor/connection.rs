@@ -94,6 +94,8 @@ pub(super) struct Offered {
     /// The token of the client's anchor at the poller.
     pub token: u64,
     pub since: Instant,
+    /// The server's node had no such connection when it was last looked for.
+    pub is_missing: bool,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Offers that are not claimed: reset if the connection is gone, relayed if a program accepted it unseen.
 //!
 //! A program that is not under the filter may have a listening socket of one that is: passed to it, or kept by an
-//! io_uring. It gets the anchor. Then the client's bytes are taken from its shadow and sent through the anchor.
+//! io_uring. Or the node translates addresses (nftables), and a server has the connection under other names than the
+//! client, by which no offer is found. Such a server gets the anchor. Then the client's bytes are taken from its shadow and sent through the anchor.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,26 +36,39 @@ impl Supervisor {
         }
     }
 
-    /// Looks in the kernel's tables for offers whose connections were accepted unseen: one table for each node.
+    /// Looks in the kernel's tables for offers whose connections do not wait to be accepted: one table for each node.
     pub(super) fn check_offers(&mut self) {
-        let mut waiting: BTreeMap<NodeId, Vec<(ConnectionId, Key)>> = BTreeMap::new();
+        let mut offers: BTreeMap<NodeId, Vec<(ConnectionId, Key)>> = BTreeMap::new();
         for (id, connection) in self.connections.iter() {
             match &connection.state {
                 State::Offered(offered) if offered.since.elapsed() >= FIRST_CHECK => {
-                    let of_node = waiting.entry(connection.key.server).or_default();
+                    let of_node = offers.entry(connection.key.server).or_default();
                     of_node.push((id, connection.key));
                 }
                 _ => {}
             }
         }
-        for (node, offers) in waiting {
-            let accepted = tables::accepted(&self.nodes[node]).unwrap_or_default();
-            let names = |key: &Key| (key.local, key.peer);
-            let seen = offers
-                .iter()
-                .filter(|(_, key)| accepted.contains(&names(key)));
-            let seen: Vec<ConnectionId> = seen.map(|(id, _)| *id).collect();
-            seen.into_iter().for_each(|id| self.relay(id));
+        for (node, offers) in offers {
+            let Ok(found) = tables::connections(&self.nodes[node]) else {
+                continue;
+            };
+            for (id, key) in offers {
+                match found.get(&(key.local, key.peer)) {
+                    Some(true) => self.relay(id),
+                    Some(false) => drop(self.was_missing(id, false)),
+                    // Not by these names. A table that changes while it is read may leave one out once.
+                    None if self.was_missing(id, true) => self.relay(id),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Notes whether the server's end of an offer was in its node's table; whether it was missing before.
+    fn was_missing(&mut self, id: ConnectionId, is_missing: bool) -> bool {
+        match self.connections.get_mut(id).map(|c| &mut c.state) {
+            Some(State::Offered(offered)) => std::mem::replace(&mut offered.is_missing, is_missing),
+            _ => false,
         }
     }
 

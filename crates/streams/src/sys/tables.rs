@@ -1,6 +1,6 @@
 //! The kernel's tables of sockets (/proc/net).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -61,18 +61,18 @@ const TCP_INODE: usize = 9;
 /// The names of a connection: its own address, and its peer's.
 pub type Names = (SocketAddr, SocketAddr);
 
-/// The connections of a namespace that programs have: one that is not accepted yet has no inode.
-pub fn accepted(netns: impl AsFd) -> io::Result<HashSet<Names>> {
+/// The connections of a namespace, and whether a program has them: one that is not accepted yet has no inode.
+pub fn connections(netns: impl AsFd) -> io::Result<HashMap<Names, bool>> {
     let texts = tcp_tables(netns)?;
     let lines = texts.iter().flat_map(|text| text.lines());
-    Ok(lines.filter_map(held).collect())
+    Ok(lines.filter_map(connection).collect())
 }
 
-fn held(line: &str) -> Option<Names> {
+fn connection(line: &str) -> Option<(Names, bool)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let name = |column: usize| address(words.get(column)?);
     let names = (name(TCP_LOCAL)?, name(TCP_PEER)?);
-    (*words.get(TCP_INODE)? != "0").then_some(names)
+    Some((names, *words.get(TCP_INODE)? != "0"))
 }
 
 /// An address as the tables have it: words of 32 bits in the machine's order, in hexadecimal digits.
@@ -109,9 +109,9 @@ mod tests {
             };
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let names = (client.peer_addr().unwrap(), client.local_addr().unwrap());
-            assert!(!accepted(&own).unwrap().contains(&names));
+            assert_eq!(connections(&own).unwrap().get(&names), Some(&false));
             let _server = listener.accept().unwrap();
-            assert!(accepted(&own).unwrap().contains(&names));
+            assert_eq!(connections(&own).unwrap().get(&names), Some(&true));
         }
     }
 
