@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::python::{await_line, start};
@@ -230,6 +231,78 @@ fn a_stream_under_a_debugger_and_those_of_other_nodes_stay() {
         }
         await_line(&server, &["well"]);
         await_line(&client, &["well"]);
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+#[test]
+fn a_stream_of_a_paused_node_stays() {
+    const NAME: &str = "a_stream_of_a_paused_node_stays";
+    enter(NAME, |bench| {
+        let name = bench.deploy("paused", &lab("true", ""));
+        let files = ["accept", "read"].map(|file| format!("/tmp/{file}"));
+        let server = start(bench, &name, "b", &[LATE, &files[0], &files[1], "answer"]);
+        let client = start(bench, &name, "a", &[EARLY, "shut"]);
+        await_line(&client, &["sent"]);
+        bench.exec(&name, "b", &["touch", &files[0]]).good();
+        await_line(&server, &["accepted"]);
+        bench.latlab(&["pause", &name, "b"]).good();
+        let now = demote(bench, &name, 1);
+        assert_eq!(now["kept"], serde_json::json!([["paused", 1]]), "{now}");
+        bench.latlab(&["resume", &name, "b"]).good();
+        assert_eq!(demote(bench, &name, 0)["streams"], 1);
+        bench.exec(&name, "b", &["touch", &files[1]]).good();
+        await_line(&server, &["well"]);
+        await_line(&client, &["well"]);
+        bench.latlab(&["destroy", &name]).good();
+        bench.assert_clean();
+    });
+}
+
+/// Connects, and starts a program that first waits for a file: its parent cannot be stopped until then (vfork(2)).
+const SPAWN: &str = "
+import hashlib, os, socket, sys
+conn = socket.create_connection(('10.1.0.2', 7000))
+print(os.getpid(), flush=True)
+print('ready', flush=True)
+first = (os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)
+child = os.posix_spawn('/bin/true', ['true'], {}, file_actions=[first])
+assert os.waitpid(child, 0)[1] == 0
+conn.sendall(b'there')
+conn.shutdown(socket.SHUT_WR)
+assert conn.recv(32, socket.MSG_WAITALL) == hashlib.sha256(b'there').digest()
+print('well', flush=True)
+";
+
+#[test]
+fn a_process_that_does_not_stop_in_time_goes_on() {
+    const NAME: &str = "a_process_that_does_not_stop_in_time_goes_on";
+    enter(NAME, |bench| {
+        let name = bench.deploy("late", &lab("true", ""));
+        let fifo = bench.root().join("fifo");
+        let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+        assert!(made.success());
+        let files = ["accept", "read"].map(|file| format!("/tmp/{file}"));
+        for file in &files {
+            bench.exec(&name, "b", &["touch", file]).good();
+        }
+        let server = start(bench, &name, "b", &[LATE, &files[0], &files[1], "answer"]);
+        let path = fifo.display().to_string();
+        let client = start(bench, &name, "a", &[SPAWN, &path]);
+        await_line(&server, &["accepted"]);
+        let text = fs::read_to_string(&client).unwrap();
+        let process = format!("/proc/{}/status", text.lines().next().unwrap());
+        let says = |what: &str| bench.exec(&name, "a", &["grep", "-q", what, &process]).code == 0;
+        until("the program waits in the kernel", || says("State:.D"));
+        let now = demote(bench, &name, 1);
+        let kept = serde_json::json!([["not-stopped", 1]]);
+        assert_eq!(now["kept"], kept, "{now}");
+        assert!(says("TracerPid:.[1-9]"));
+        let opened = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        await_line(&client, &["well"]);
+        await_line(&server, &["well"]);
+        drop(opened);
         bench.latlab(&["destroy", &name]).good();
         bench.assert_clean();
     });

@@ -18,6 +18,9 @@ const MAX_DESCRIPTORS: usize = 1024;
 /// A node with more processes likewise.
 const MAX_PROCESSES: usize = 1024;
 
+/// Where version 1 of cgroups has the freezer.
+const FREEZER: &str = "/sys/fs/cgroup/freezer";
+
 /// `FD_CLOEXEC` as /proc shows it among the flags of the open file.
 const CLOSE_ON_EXEC: u32 = libc::O_CLOEXEC as u32;
 
@@ -176,6 +179,20 @@ pub fn group_of(task: u32) -> Option<PathBuf> {
         .iter()
         .map(|mount| Path::new(mount).join(group).join("cgroup.procs"));
     files.find(|file| file.exists())
+}
+
+/// Whether a process stands still, as all of a node that is paused do: by a cgroup of version 2, or by version 1's freezer.
+pub fn is_frozen(process: u32) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    let freezer = groups.lines().find_map(|line| line.split_once(":freezer:"));
+    let freezer = freezer.map(|(_, group)| Path::new(FREEZER).join(group.trim_start_matches('/')));
+    let unified = group_of(process).map(|file| file.with_file_name("cgroup.events"));
+    let files = [unified, freezer.map(|group| group.join("freezer.state"))];
+    files.into_iter().flatten().any(|file| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let mut lines = text.lines();
+        lines.any(|line| matches!(line, "frozen 1" | "FROZEN" | "FREEZING"))
+    })
 }
 
 fn processes_in(group: &Path) -> Option<Vec<u32>> {

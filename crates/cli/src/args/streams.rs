@@ -40,7 +40,8 @@ of the stream, which first carries what was not read yet. `latlab snapshot` and 
 container by themselves.
 
 A stream stays one if:
-  not-stopped        a debugger has one of its processes
+  not-stopped        a debugger has one of its processes, or the process does not stop within 2 s
+  paused             a node that has an end of it is paused
   not-found          its descriptor is under way between two processes, or in an io_uring
   urgent-data        an urgent byte was sent and not read
   relayed            its server accepted it in a way that latlab did not see

@@ -164,6 +164,9 @@ impl Error {
             Error::Cache(cache) => cache.hint().into(),
             Error::Streams(streams) => streams.hint(),
             Error::NoStreams(_) => "`streams: true` on a link of type overlay".into(),
+            Error::StreamsStay { reason, .. } if reason == "paused" => {
+                "resume the paused node at their other end (`latlab resume`); the node was left as it is".into()
+            }
             Error::StreamsStay { .. } => {
                 "end their programs, or debuggers that hold them; the node was left as it is".into()
             }

@@ -19,7 +19,7 @@ use super::connection::{Connection, ConnectionId, End, Side, State};
 use super::held::Session;
 use super::state::Supervisor;
 use super::stopped::Stopped;
-use crate::descriptors::{Place, References, places, references};
+use crate::descriptors::{Place, References, is_frozen, places, references};
 use crate::drain::{self, Tail};
 use crate::options;
 use crate::registry::NodeId;
@@ -37,6 +37,8 @@ enum Kept {
     Relayed,
     /// A process that has it cannot be stopped, as under a debugger.
     NotStopped,
+    /// A process that has it belongs to a node that is paused.
+    Paused,
     /// Its descriptor is not among those of the node's cgroup: on its way between two processes, or in an io_uring.
     NotFound,
     /// An urgent byte waits, whose place among the others cannot be kept.
@@ -49,6 +51,7 @@ impl Kept {
         match self {
             Kept::Relayed => "relayed",
             Kept::NotStopped => "not-stopped",
+            Kept::Paused => "paused",
             Kept::NotFound => "not-found",
             Kept::UrgentData => "urgent-data",
             Kept::NotExchanged => "not-exchanged",
@@ -113,8 +116,8 @@ impl Supervisor {
         }
         let kept = kept.into_iter();
         demoted.kept = kept.map(|(word, count)| (word.into(), count)).collect();
-        let calls = std::mem::take(&mut stopped.calls);
-        drop(stopped);
+        let (calls, stuck) = stopped.let_go();
+        self.stuck.extend(stuck);
         demoted.stopped_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         calls.into_iter().for_each(|held| self.call(held));
         demoted
@@ -134,13 +137,13 @@ impl Supervisor {
         }
     }
 
-    /// Stops all processes that have a shadow of these streams. Returns their descriptors, and the processes that were
-    /// not stopped; `None` where new ones appear again and again.
+    /// Stops all processes that have a shadow of these streams. Returns their descriptors, and why processes were not
+    /// stopped; `None` where new ones appear again and again.
     fn stop_holders(
         &self,
         ids: &[ConnectionId],
         stopped: &mut Stopped,
-    ) -> Option<(Places, HashSet<u32>)> {
+    ) -> Option<(Places, HashMap<u32, Kept>)> {
         let mut inodes = HashSet::new();
         let mut groups: BTreeSet<PathBuf> = BTreeSet::new();
         for connection in ids.iter().filter_map(|id| self.connections.get(*id)) {
@@ -149,16 +152,16 @@ impl Supervisor {
                 groups.extend(end.session.group(end.task).map(PathBuf::from));
             }
         }
-        let mut unstopped = HashSet::new();
+        let mut unstopped = HashMap::new();
         for _ in 0..ROUNDS {
             let mut found = Places::new();
             let mut is_new = false;
             for (inode, place) in groups.iter().flat_map(|group| places(group, &inodes)) {
                 found.entry(inode).or_default().push(place);
-                if !stopped.has(place.process) && !unstopped.contains(&place.process) {
+                if !stopped.has(place.process) && !unstopped.contains_key(&place.process) {
                     is_new = true;
-                    if stopped.stop(place.process).is_err() {
-                        unstopped.insert(place.process);
+                    if let Err(reason) = stop(stopped, place.process) {
+                        unstopped.insert(place.process, reason);
                     }
                 }
             }
@@ -175,7 +178,7 @@ impl Supervisor {
         id: ConnectionId,
         found: &Places,
         open: Option<&HashSet<u64>>,
-        unstopped: &HashSet<u32>,
+        unstopped: &HashMap<u32, Kept>,
     ) -> Result<[Half; 2], Kept> {
         let connection = self.connections.get(id).ok_or(Kept::NotFound)?;
         let half = |side| {
@@ -183,11 +186,9 @@ impl Supervisor {
                 return not_accepted(connection);
             };
             let places = found.get(&end.inode).map_or(&[][..], Vec::as_slice);
-            if places
-                .iter()
-                .any(|place| unstopped.contains(&place.process))
-            {
-                return Err(Kept::NotStopped);
+            let mut reasons = places.iter().filter_map(|at| unstopped.get(&at.process));
+            if let Some(reason) = reasons.next() {
+                return Err(*reason);
             }
             let is_open = open.is_none_or(|open| open.contains(&end.inode));
             if places.is_empty() && is_open {
@@ -237,6 +238,14 @@ impl Supervisor {
         }
         self.forget_connection(id);
         Ok(moved.ok())
+    }
+}
+
+/// Stops a process, unless it stands still already: one that is led into a call then would not come there.
+fn stop(stopped: &mut Stopped, process: u32) -> Result<(), Kept> {
+    match is_frozen(process) {
+        true => Err(Kept::Paused),
+        false => stopped.stop(process).map_err(|_| Kept::NotStopped),
     }
 }
 

@@ -9,6 +9,7 @@ use super::accepts::Accepts;
 use super::connection::{ConnectionId, State};
 use super::held::{Held, Session};
 use super::state::{Error, Source, Supervisor, failed};
+use super::stopped::released;
 
 /// How often closed streams are looked for.
 const SWEEP_PERIOD: Duration = Duration::from_millis(500);
@@ -32,6 +33,8 @@ impl Supervisor {
                 self.sweep();
                 self.check_offers();
                 self.forget_interrupted();
+                let stuck = std::mem::take(&mut self.stuck);
+                self.stuck.extend(released(stuck, Duration::ZERO));
                 self.next_sweep = Instant::now() + SWEEP_PERIOD.max(begin.elapsed() * SHARE);
             }
         }

@@ -23,6 +23,7 @@ use crate::ledger::Ledger;
 use crate::registry::{NodeId, Plain, Registry, Target};
 use crate::shadow::Kind;
 use crate::sys::listener::Listener;
+use crate::sys::tracee::Tracee;
 
 /// Streams that are open at once; further connections are plain.
 const MAX_CONNECTIONS: usize = 100_000;
@@ -84,6 +85,8 @@ pub struct Supervisor {
     /// Takes a copy of each listener, for when this process ends.
     pub(super) keeper: OwnedFd,
     pub(super) ledger: Rc<Ledger>,
+    /// Threads that were asked to stop and did not in time: they stop some day, and have to be let go then.
+    pub(super) stuck: Vec<Tracee>,
     /// Those that this process may have.
     descriptors: usize,
     pub(super) sessions: usize,
@@ -123,6 +126,7 @@ impl Supervisor {
             control,
             keeper,
             ledger: Ledger::new(held),
+            stuck: Vec::new(),
             descriptors: getrlimit(Resource::Nofile)
                 .current
                 .map_or(usize::MAX, |limit| {

@@ -13,7 +13,7 @@ use super::held::{Held, Session};
 use crate::descriptors::Place;
 use crate::ledger::Ledger;
 use crate::sys::listener::Call;
-use crate::sys::tracee::Tracee;
+use crate::sys::tracee::{LATE, Tracee};
 
 /// A held call comes within some 20 µs.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -25,9 +25,11 @@ const INTERVAL: Timespec = Timespec {
 /// The arguments of our own call: no program accepts from no descriptor with flags that do not exist.
 const OURS: [u64; 6] = [u64::MAX, 0, 0, 0x1a7_1ab0, 0, 0];
 
-/// Stopped processes, by all their threads. Dropping it lets them go on.
+/// Stopped processes, by all their threads, until they are let go.
 pub(super) struct Stopped {
     processes: BTreeMap<u32, Vec<Tracee>>,
+    /// Threads that did not stop in time, of processes that run.
+    stuck: Vec<Tracee>,
     /// Calls of others that came meanwhile.
     pub calls: Vec<Held>,
     ledger: Rc<Ledger>,
@@ -37,6 +39,7 @@ impl Stopped {
     pub(super) fn new(ledger: Rc<Ledger>) -> Self {
         Self {
             processes: BTreeMap::new(),
+            stuck: Vec::new(),
             calls: Vec::new(),
             ledger,
         }
@@ -48,33 +51,20 @@ impl Stopped {
 
     /// Stops all threads of a process. Errors: another program traces it, a thread does not stop.
     pub(super) fn stop(&mut self, process: u32) -> Result<(), Errno> {
-        let (mut stopped, mut seen) = (Vec::new(), BTreeSet::new());
-        // A thread that was not stopped yet may have made another one.
-        loop {
-            let threads = threads_of(process).into_iter();
-            let new: Vec<u32> = threads.filter(|thread| seen.insert(*thread)).collect();
-            if new.is_empty() {
-                break;
-            }
-            let mut asked = Vec::new();
-            for thread in new {
-                match Tracee::interrupt(thread) {
-                    Ok(tracee) => asked.push(tracee),
-                    Err(Errno::SRCH) => {}
-                    Err(Errno::PERM) if has_ended(process, thread) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            for mut tracee in asked {
-                match tracee.await_stop() {
-                    Ok(()) => stopped.push(tracee),
-                    Err(Errno::SRCH) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+        let mut threads = Vec::new();
+        let result = stop_threads(process, &mut threads);
+        match result {
+            Ok(()) => drop(self.processes.insert(process, threads)),
+            Err(_) => self.stuck.extend(released(threads, LATE)),
         }
-        self.processes.insert(process, stopped);
-        Ok(())
+        result
+    }
+
+    /// Lets all go on. Returns the calls of others that came meanwhile, and threads that cannot be let go yet.
+    pub(super) fn let_go(mut self) -> (Vec<Held>, Vec<Tracee>) {
+        let threads = self.processes.into_values().flatten();
+        self.stuck.extend(released(threads, LATE));
+        (self.calls, self.stuck)
     }
 
     /// Puts `file` at the descriptor of a stopped process of a session.
@@ -98,6 +88,46 @@ impl Stopped {
             replaced
         };
         tracee.call(libc::SYS_accept4, OURS, exchange).map(|_| ())
+    }
+}
+
+/// Lets threads go on; those that do not stop in this time, and so cannot be let go.
+pub(super) fn released(
+    threads: impl IntoIterator<Item = Tracee>,
+    limit: Duration,
+) -> impl Iterator<Item = Tracee> {
+    let threads = threads.into_iter();
+    threads.filter_map(move |thread| thread.release(limit))
+}
+
+/// Stops all threads of a process. After an error, some of these run and some do not.
+fn stop_threads(process: u32, threads: &mut Vec<Tracee>) -> Result<(), Errno> {
+    let mut seen = BTreeSet::new();
+    // A thread that was not stopped yet may have made another one.
+    loop {
+        let all = threads_of(process).into_iter();
+        let new: Vec<u32> = all.filter(|thread| seen.insert(*thread)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let asked = threads.len();
+        for thread in new {
+            match Tracee::interrupt(thread) {
+                Ok(tracee) => threads.push(tracee),
+                Err(Errno::SRCH) => {}
+                Err(Errno::PERM) if has_ended(process, thread) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut result = Ok(());
+        for mut tracee in threads.split_off(asked) {
+            let stopped = result.and_then(|()| tracee.await_stop());
+            if stopped != Err(Errno::SRCH) {
+                threads.push(tracee);
+                result = stopped;
+            }
+        }
+        result?;
     }
 }
 

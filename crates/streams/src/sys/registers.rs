@@ -100,6 +100,14 @@ impl Registers {
         }
     }
 
+    /// The same, of which the kernel makes no call and makes none again.
+    pub fn in_no_call(self) -> Self {
+        Self {
+            orig_rax: NO_CALL,
+            ..self
+        }
+    }
+
     pub fn result(&self) -> i64 {
         self.rax as i64
     }

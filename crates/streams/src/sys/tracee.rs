@@ -14,6 +14,8 @@ use super::registers::{self, Registers};
 
 /// A thread in the kernel stops as soon as its call can be interrupted. One in uninterruptible sleep takes longer.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one is awaited that was asked to stop a while ago.
+pub const LATE: Duration = Duration::from_millis(100);
 /// How long a stop is awaited by yielding, and then by sleeping in between.
 const YIELDING: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_micros(200);
@@ -27,11 +29,16 @@ const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 const SIGNAL_SET_BYTES: usize = 8;
 
-/// A thread that does not run until this is dropped.
+/// A thread that does not run, once it has stopped, until it is released.
 #[derive(Debug)]
+#[must_use]
 pub struct Tracee {
     thread: i32,
     is_stopped: bool,
+    /// The signal that it was to get when it stopped; 0 for none.
+    signal: i32,
+    /// Registers and signal mask that it had before it was led into a call, until it has them back.
+    before: Option<(Registers, u64)>,
 }
 
 impl Tracee {
@@ -40,6 +47,8 @@ impl Tracee {
         let tracee = Self {
             thread: thread as i32,
             is_stopped: false,
+            signal: 0,
+            before: None,
         };
         tracee.request(libc::PTRACE_SEIZE, 0, OPTIONS)?;
         tracee.request(libc::PTRACE_INTERRUPT, 0, 0)?;
@@ -49,7 +58,7 @@ impl Tracee {
     /// Errors: the thread is gone (`ESRCH`), it does not stop (`ETIMEDOUT`).
     pub fn await_stop(&mut self) -> Result<(), Errno> {
         while !self.is_stopped {
-            let status = self.wait()?;
+            let status = self.wait(TIMEOUT)?;
             match status >> 16 {
                 // `PTRACE_EVENT_STOP`: of our request, or of a stopped process.
                 libc::PTRACE_EVENT_STOP => self.is_stopped = true,
@@ -81,8 +90,8 @@ impl Tracee {
         let mut instruction = [0; registers::SYSCALL.len()];
         let fault = |_| Errno::FAULT;
         memory.read_exact_at(&mut instruction, at).map_err(fault)?;
-        let before = self.registers()?;
-        let signals = self.signal_mask()?;
+        let (before, signals) = (self.registers()?, self.signal_mask()?);
+        self.before = Some((before, signals));
         // Should we end meanwhile, it must not run on with registers of ours.
         let result = self
             .request(libc::PTRACE_SETOPTIONS, 0, OPTIONS | EXIT_KILL)
@@ -90,13 +99,51 @@ impl Tracee {
             .and_then(|()| memory.write_all_at(&registers::SYSCALL, at).map_err(fault))
             .and_then(|()| self.set_registers(&before.calling(at, number, arguments)))
             .and_then(|()| self.run_call(during));
+        if !self.is_stopped {
+            // On its way to the call or out of it. Asked to stop, it does before it runs on with registers of ours.
+            self.request(libc::PTRACE_INTERRUPT, 0, 0).ok();
+            self.wait(LATE).ok();
+        }
         // As before, whatever happened. A thread that is gone has nothing to be put back.
         memory.write_all_at(&instruction, at).ok();
-        self.set_registers(&before.restarting(self.restarts_interrupted(signals)))
-            .ok();
-        self.set_signal_mask(signals).ok();
-        self.request(libc::PTRACE_SETOPTIONS, 0, OPTIONS).ok();
+        self.put_back();
         result
+    }
+
+    /// Has a stopped thread be as it was before it was led into a call.
+    fn put_back(&mut self) {
+        if !self.is_stopped {
+            return;
+        }
+        if let Some((before, signals)) = self.before.take() {
+            let again = before.restarting(self.restarts_interrupted(signals));
+            // Stopped at the begin of the call, it must not make that with these.
+            self.set_registers(&again.in_no_call()).ok();
+            self.set_signal_mask(signals).ok();
+            self.request(libc::PTRACE_SETOPTIONS, 0, OPTIONS).ok();
+        }
+    }
+
+    /// Lets the thread go on where it was. Gives it back if it does not stop in this time: only a stopped thread can be let
+    /// go, and this one stops some day.
+    pub fn release(mut self, limit: Duration) -> Option<Self> {
+        if !self.is_stopped {
+            let status = match self.wait(limit) {
+                Ok(status) => status,
+                Err(Errno::TIMEDOUT) => return Some(self),
+                // The thread has ended.
+                Err(_) => return None,
+            };
+            let is_event = status >> 16 != 0 || libc::WSTOPSIG(status) == SYSCALL_STOP;
+            self.signal = if is_event { 0 } else { libc::WSTOPSIG(status) };
+        }
+        self.put_back();
+        if self.signal == 0 {
+            self.undo_interruption().ok();
+        }
+        let signal = self.signal as usize;
+        self.request(libc::PTRACE_DETACH, 0, signal).ok();
+        None
     }
 
     fn run_call<T>(
@@ -117,7 +164,7 @@ impl Tracee {
 
     fn await_syscall_stop(&mut self) -> Result<(), Errno> {
         loop {
-            let status = self.wait()?;
+            let status = self.wait(TIMEOUT)?;
             if libc::WSTOPSIG(status) == SYSCALL_STOP {
                 return Ok(());
             }
@@ -202,8 +249,8 @@ impl Tracee {
         self.request(request, 0, signal as usize)
     }
 
-    /// The next stop's status.
-    fn wait(&mut self) -> Result<i32, Errno> {
+    /// The next stop's status. Errors: there is none in this time (`ETIMEDOUT`), the thread is gone.
+    fn wait(&mut self, limit: Duration) -> Result<i32, Errno> {
         let begin = Instant::now();
         loop {
             let mut status = 0;
@@ -224,7 +271,7 @@ impl Tracee {
                 },
             }
             match begin.elapsed() {
-                time if time > TIMEOUT => return Err(Errno::TIMEDOUT),
+                time if time >= limit => return Err(Errno::TIMEDOUT),
                 time if time > YIELDING => std::thread::sleep(PAUSE),
                 _ => std::thread::yield_now(),
             }
@@ -244,16 +291,5 @@ impl Tracee {
     fn undo_interruption(&self) -> Result<(), Errno> {
         let (registers, signals) = (self.registers()?, self.signal_mask()?);
         self.set_registers(&registers.restarting(self.restarts_interrupted(signals)))
-    }
-}
-
-impl Drop for Tracee {
-    fn drop(&mut self) {
-        if !self.is_stopped {
-            // Only a stopped thread can be let go, and this one may stop any moment.
-            self.wait().ok();
-        }
-        self.undo_interruption().ok();
-        self.request(libc::PTRACE_DETACH, 0, 0).ok();
     }
 }

@@ -1,6 +1,10 @@
 //! Threads of an architecture whose registers are not known here: none can be led into a call.
 
+use std::time::Duration;
+
 use rustix::io::Errno;
+
+pub const LATE: Duration = Duration::ZERO;
 
 #[derive(Debug)]
 pub struct Tracee;
@@ -12,6 +16,10 @@ impl Tracee {
 
     pub fn await_stop(&mut self) -> Result<(), Errno> {
         Err(Errno::NOSYS)
+    }
+
+    pub fn release(self, _limit: Duration) -> Option<Self> {
+        None
     }
 
     pub fn thread(&self) -> u32 {
