@@ -2122,6 +2122,34 @@ def linger_after_data():
     reset(sock)
 
 
+def linger_again_server(*options):
+    conn = welcome(*options)
+    for _ in range(2):
+        conn.setsockopt(SOL_SOCKET, SO_LINGER, RESET_ON_CLOSE)
+    tell()
+    say(take(conn, 5))
+    tell()
+
+
+def send_hello():
+    sock = connect()
+    hear()
+    sock.sendall(b"hello")
+    hear()
+
+
+@case(linger_again_server)
+def linger_again():
+    """A linger time of 0 that is set again puts nothing among the data."""
+    send_hello()
+
+
+@case(functools.partial(linger_again_server, URGENT_INLINE))
+def linger_inline():
+    """Nor does it where urgent bytes come in the data."""
+    send_hello()
+
+
 def connect_and_exit():
     sock = connect((SOL_SOCKET, SO_LINGER, RESET_ON_CLOSE))
     hear()

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use latlab_wire::streams::Demoted;
 use rustix::fs::fcntl_setfl;
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_linger, socket_oobinline};
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{Shutdown, shutdown};
 
 use super::connection::{Connection, ConnectionId, End, Side, State};
 use super::held::Session;
+use super::rescue::RESETTING;
 use super::state::Supervisor;
 use super::stopped::Stopped;
 use crate::descriptors::{Place, References, is_frozen, places, references};
@@ -289,21 +290,15 @@ fn half_of(end: &End, places: &[Place]) -> Result<Half, Errno> {
     })
 }
 
-/// Whether an urgent byte waits that a program has sent. Ours makes the close of the other end a reset.
+/// Whether an urgent byte waits that a program has sent. Inline it is one of the bytes; a program that asks for that and looks
+/// for its mark is rare.
 fn has_urgent_data(halves: &[Half; 2]) -> bool {
-    let [client, server] = halves.each_ref().map(|half| half.shadow.as_ref());
-    let is_pending = |own: Option<&OwnedFd>, other: Option<&OwnedFd>| {
-        let flags = RecvFlags::OOB | RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        let Some(own) = own else { return false };
-        let is_inline = socket_oobinline(own).unwrap_or(false);
-        let is_ours = other.is_some_and(|other| options::resets_at_close(other.as_fd()));
-        match is_inline {
-            // Inline it is one of the bytes; a program that asks for that and looks for its mark is rare.
-            true => is_ours,
-            false => !is_ours && recv(own, &mut [0; 1], flags).is_ok_and(|(count, _)| count > 0),
-        }
-    };
-    is_pending(client, server) || is_pending(server, client)
+    let mut shadows = halves.iter().filter_map(|half| half.shadow.as_ref());
+    shadows.any(|own| {
+        // Ours makes the close of the end that has it a reset.
+        let is_ours = |byte| byte == RESETTING && options::resets_at_close(own.as_fd());
+        socket::urgent_byte(own).is_some_and(|byte| !is_ours(byte))
+    })
 }
 
 impl Half {
@@ -363,4 +358,32 @@ fn move_bytes(halves: &[Half; 2], kind: Kind) -> Result<u64, Errno> {
         }
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{SendFlags, send};
+
+    #[test]
+    fn the_urgent_byte_that_resets_at_close_is_no_programs() {
+        use std::os::unix::net::UnixStream;
+        let (one, other) = UnixStream::pair().unwrap();
+        let (one, other) = (OwnedFd::from(one), OwnedFd::from(other));
+        send(&other, &[RESETTING], SendFlags::OOB).unwrap();
+        let half = |shadow: &OwnedFd| Half {
+            anchor: None,
+            shadow: Some(shadow.try_clone().unwrap()),
+            held: Vec::new(),
+            session: None,
+        };
+        let has = || has_urgent_data(&[half(&one), half(&other)]);
+        assert!(has());
+        set_socket_linger(&other, Some(Duration::ZERO)).unwrap();
+        assert!(has());
+        set_socket_linger(&one, Some(Duration::ZERO)).unwrap();
+        assert!(!has());
+        send(&other, b"?", SendFlags::OOB).unwrap();
+        assert!(has());
+    }
 }

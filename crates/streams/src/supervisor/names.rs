@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_oobinline;
 
 use super::connection::{End, Shadow};
 use super::held::{Held, read_length};
@@ -96,10 +97,13 @@ impl Supervisor {
             Place::Told => Err(Errno::OPNOTSUPP),
             Place::Nowhere => Err(Errno::NOPROTOOPT),
         };
-        if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER)
-            && options::resets_at_close(shadow_file)
-        {
-            self.arm_reset(&shadow, &file);
+        let is_linger = (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER);
+        if is_linger && result.is_ok() && options::resets_at_close(shadow_file) {
+            // A second urgent byte would make the first one data, and inline each is.
+            let is_inline = socket_oobinline(&file).unwrap_or(true);
+            if !is_inline && socket::urgent_byte(&file).is_none() {
+                self.arm_reset(&shadow, &file);
+            }
         }
         held.answer(result.map(|()| 0)).ok();
     }

@@ -23,6 +23,9 @@ use crate::sys::{socket, tables};
 /// When an offer is first looked for. Most are claimed within a millisecond.
 const FIRST_CHECK: Duration = Duration::from_millis(100);
 
+/// The urgent byte that has the close of the end where it is unread reset the other one.
+pub(super) const RESETTING: u8 = b'!';
+
 impl Supervisor {
     /// Something happened at the client's anchor of an unclaimed offer.
     pub(super) fn abandoned(&mut self, id: ConnectionId) {
@@ -100,12 +103,12 @@ impl Supervisor {
         }
         let flags = SendFlags::OOB | SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         if let State::Offered(offered) = &shadow.connection.state {
-            send(&offered.server_shadow, b"!", flags).ok();
+            send(&offered.server_shadow, &[RESETTING], flags).ok();
             return;
         }
         let peer = shadow.connection.end(shadow.side.other());
         if let Some(peer) = peer.and_then(shadow_of) {
-            send(&peer, b"!", flags).ok();
+            send(&peer, &[RESETTING], flags).ok();
         }
     }
 

@@ -203,6 +203,15 @@ pub fn is_readable(socket: impl AsFd) -> Result<bool, Errno> {
     poll(&mut polled, Some(&Timespec::default())).map(|ready| ready > 0)
 }
 
+/// The urgent byte that a socket has beside its data and that is not read yet. Inline there is none.
+pub fn urgent_byte(socket: impl AsFd) -> Option<u8> {
+    use rustix::net::{RecvFlags, recv};
+    let flags = RecvFlags::OOB | RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let mut byte = [0; 1];
+    let read = recv(socket, &mut byte, flags).map_or(0, |(count, _)| count);
+    (read > 0).then_some(byte[0])
+}
+
 /// The next connection of a listening socket, without waiting.
 pub fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     without_blocking(socket, || {
