@@ -138,6 +138,14 @@ impl Overlay {
         }
         Ok(())
     }
+
+    fn take_back(&mut self) -> Result<bool, Failure> {
+        let is_changed = self.hosts.is_changed();
+        if is_changed {
+            self.hosts.take_back()?;
+        }
+        Ok(is_changed)
+    }
 }
 
 struct Running {
@@ -187,19 +195,11 @@ impl Running {
         }
     }
 
-    /// Whether there was anything to take back.
+    /// Whether there was anything to take back. Errors: the first of them; what is left is taken back all the same.
     fn take_back(&mut self) -> Result<bool, Failure> {
-        let mut was_changed = false;
-        if let Some(streams) = &mut self.streams {
-            was_changed |= streams.take_back()?;
-        }
-        if let Some(overlay) = &mut self.overlay {
-            if overlay.hosts.is_changed() {
-                overlay.hosts.take_back()?;
-                was_changed = true;
-            }
-        }
-        Ok(was_changed)
+        let streams = self.streams.as_mut().map(Streams::take_back);
+        let overlay = self.overlay.as_mut().map(Overlay::take_back);
+        Ok(streams.unwrap_or(Ok(false))? | overlay.unwrap_or(Ok(false))?)
     }
 }
 

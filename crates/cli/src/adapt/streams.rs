@@ -73,10 +73,12 @@ impl Streams {
     /// Takes back what was switched off here. Whether there was anything.
     pub(super) fn take_back(&mut self) -> Result<bool, Failure> {
         let plain = std::mem::take(&mut self.plain);
-        for (server, port) in &plain {
-            self.client.unset(server, *port).hint(GONE)?;
-        }
-        Ok(!plain.is_empty())
+        let taken = plain.iter().map(|(server, port)| {
+            let unset = self.client.unset(server, *port);
+            unset.hint(GONE)
+        });
+        let first = taken.fold(Ok(()), Result::and);
+        first.map(|()| !plain.is_empty())
     }
 }
 
