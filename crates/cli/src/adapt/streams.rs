@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
-use latlab_host::streams::{Client, has_streams};
+use latlab_host::streams::{Client, PortStatus, has_streams};
 use latlab_model::adapt::{Ports, ServerPort};
 
 use super::told::Told;
@@ -35,6 +35,10 @@ impl Streams {
 
     pub(super) fn second(&mut self, at: Duration, told: &Told) -> Result<(), Failure> {
         let status = self.client.status().hint(GONE)?;
+        for name in switched_by_others(&self.plain, &status.ports) {
+            self.plain.remove(&name);
+            self.ports.forget(&name);
+        }
         if !status.on {
             return Ok(());
         }
@@ -82,4 +86,32 @@ impl Streams {
     }
 }
 
+/// The ports among ours that are off no more: a person has switched them, or all.
+fn switched_by_others(plain: &BTreeSet<ServerPort>, ports: &[PortStatus]) -> Vec<ServerPort> {
+    let on = ports.iter().filter(|port| port.on != Some(false));
+    let names = on.map(|port| (port.node.clone(), port.port));
+    names.filter(|name| plain.contains(name)).collect()
+}
+
 const GONE: &str = "the supervisor of the lab's streams has ended: deploy the lab anew";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_ours_that_a_person_switches_is_ours_no_more() {
+        let name = |port| ("b".to_owned(), port);
+        let plain = BTreeSet::from([80, 81, 82, 83].map(name));
+        let port = |port, on| PortStatus {
+            node: "b".into(),
+            port,
+            on,
+            ..PortStatus::default()
+        };
+        // The last one is not ours; of port 83 is no word.
+        let ports = [(80, Some(false)), (81, Some(true)), (82, None), (84, None)];
+        let ports = ports.map(|(number, on)| port(number, on));
+        assert_eq!(switched_by_others(&plain, &ports), [81, 82].map(name));
+    }
+}

@@ -166,6 +166,11 @@ impl Ports {
         decisions
     }
 
+    /// A port that another one has switched: what was seen of it and decided counts no more.
+    pub fn forget(&mut self, name: &ServerPort) {
+        self.ports.remove(name);
+    }
+
     /// A change that could not be made: what was before stays, and the port is left alone for its pause.
     pub fn failed(&mut self, decision: &PortDecision) {
         let name = (decision.server.clone(), decision.port);
@@ -349,6 +354,23 @@ mod tests {
                 "{period}: {steps:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_port_that_was_forgotten_begins_anew() {
+        let (mut ports, mut count) = (Ports::new(true), 0);
+        let short = |_, _| 4_000;
+        let steps = decided(&mut ports, 0..16, &mut count, short);
+        assert!(
+            matches!(steps[..], [(15, PortStep::Plain { .. })]),
+            "{steps:?}"
+        );
+        ports.forget(&("b".to_owned(), 80));
+        let steps = decided(&mut ports, 16..32, &mut count, short);
+        assert!(
+            matches!(steps[..], [(31, PortStep::Plain { .. })]),
+            "{steps:?}"
+        );
     }
 
     #[test]
