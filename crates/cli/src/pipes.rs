@@ -22,7 +22,7 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
     std::thread::spawn(move || {
         for number in &mut signals {
             if is_over.load(Ordering::Relaxed) {
-                // What the command left behind still has its outputs, and is not waited for any more.
+                // Processes that the command left behind still have its outputs, and are not waited for any more.
                 std::process::exit(128 + number);
             }
             // Fails only if the command has just ended.

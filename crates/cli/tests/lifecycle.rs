@@ -342,13 +342,14 @@ fn the_labs_commands_run_and_their_failures_are_reported() {
                     ),
                 };
                 let say = |word: &str| format!("echo {word} >> {}", log.display());
+                // A process that a script leaves behind keeps its output, and is not waited for.
+                let set = format!("sleep 300 & {}", say("set"));
                 let scripts = format!(
                     "{bind}      exec: ['{}', '{}']\n      setup: |\n        {}\n      teardown: |\n        \
                  {}\n        echo sorry >&2\n        exit 3\n",
                     say("one"),
                     say("two"),
-                    // What a script leaves behind keeps its output, and is not waited for.
-                    format!("sleep 300 & {}", say("set")),
+                    set,
                     say("torn"),
                 );
                 let lab = bench.deploy("scripts", &with(&scripts));

@@ -12,7 +12,7 @@ pub struct Context<'a, N = Lab> {
     pub lab: &'a N,
     pub measurement: &'a Measurement,
     ends: &'a Ends,
-    /// Of what is random in the traffic.
+    /// Seed of the traffic's randomness.
     pub seed: u64,
     /// How the sender reaches the receiver.
     pub reach: Reach,

@@ -52,7 +52,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// What arrived of a sum that was sent. Versions before 3.11 have no other of UDP (esnet/iperf, issue 584).
+    /// The part of a sum that arrived. Versions before 3.11 have no other of UDP (esnet/iperf, issue 584).
     fn without_lost(self) -> Sum {
         let share = 1.0 - self.lost_percent.unwrap_or(0.0) / 100.0;
         Sum {

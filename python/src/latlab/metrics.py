@@ -89,7 +89,7 @@ def cost(workload):
     """The cost of the nodes, and how far apart they began."""
     nodes = workload["nodes"]
     lost = workload.get("available_lost_bytes")
-    # Of a job of several nodes only the first one has values.
+    # Only the first node of a job has values.
     count = workload.get("job_nodes") or max(len(nodes), 1)
     times = [
         ("begin-spread", "Spread of begins", workload["begin_spread_ns"] if len(nodes) > 1 else None),

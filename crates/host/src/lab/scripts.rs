@@ -102,7 +102,7 @@ fn wait_at_most(session: &mut dyn Session, timeout: Duration) -> Result<Exit, se
     })
 }
 
-/// What a script says on one of its outputs.
+/// One of the outputs of a script.
 struct Said {
     text: Arc<Mutex<Vec<u8>>>,
     ended: Receiver<()>,

@@ -18,7 +18,7 @@ pub struct Order<'a> {
     /// Attempts that were discarded before.
     pub repeats: u32,
     pub measurement: &'a Measurement,
-    /// Of what is random in its traffic.
+    /// Seed of its traffic's randomness.
     pub seed: u64,
     /// Start times of its lab's nodes; the first trial of a visit has them.
     pub starts: &'a [NodeStart],

@@ -95,7 +95,7 @@ pub fn save(
     })?;
     let images = allow_held_calls(into).and_then(|()| only_for_root(into));
     images.inspect_err(|_| {
-        // It may stand still, cut off.
+        // The container may stand still, cut off.
         let _ = mend::settle(container, netns, Act::Save, Found::Before);
     })
 }

@@ -115,7 +115,7 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
             for consumer in &check.consumers {
                 *consumers.entry(&consumer.name).or_default() += consumer.share;
             }
-            // Of what must not happen at all, more is worse.
+            // Where the limit is zero, more is worse.
             let excess = match check.limit > 0.0 {
                 true => check.value / check.limit,
                 false => check.value,
