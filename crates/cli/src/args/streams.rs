@@ -31,7 +31,7 @@ Reasons for which a connection stays plain:
   async-io           the socket sends signals when it is ready (O_ASYNC)
   foreign-source     the client speaks from an address that the lab did not give it
   slow               a non-blocking connection was not made within 2 ms
-  interrupted        a signal came, or another thread closed the socket, while it was being connected
+  interrupted        a signal came, or another thread closed the socket, while it connected
   limit              100,000 streams are open, or descriptors are used up
   off, failed        streams are switched off; a system call failed
 
