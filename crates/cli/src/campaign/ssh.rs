@@ -24,10 +24,11 @@ const MAX_FAILURES: u32 = 2;
 const POLL: Duration = Duration::from_millis(100);
 
 /// Runs on the host with the campaign's study and record on stdin, and the part's run directory on stdout. The end of
-/// stdin is the end of the connection: the part ends with it, and removes its lab.
+/// stdin is the end of the connection: the part ends with it, and removes its lab. A sudo is root's, and so are the part's
+/// files.
 const SCRIPT: &str = r#"set -e
 directory=$(mktemp -d /tmp/latlab-campaign.XXXXXX)
-trap 'rm -rf "$directory"' EXIT
+trap 'rm -rf "$directory" 2>/dev/null || sudo --non-interactive rm -rf "$directory"' EXIT
 # tar alone would wait for the end of stdin.
 head -c SIZE | tar -x -C "$directory"
 mkdir "$directory/parts" "$directory/logs"
@@ -36,7 +37,7 @@ set -- LATLAB campaign part "$directory" NUMBER
 exec 3<&0
 "$@" </dev/null >&2 3<&- &
 part=$!
-{ cat <&3; kill -TERM $part; } >/dev/null 2>&1 &
+{ cat <&3; kill -TERM $part || sudo --non-interactive kill -TERM $part; } >/dev/null 2>&1 &
 watch=$!
 status=0
 wait $part || status=$?

@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Prints lines of the version, of the key, and of the CPUs and the available KiB of memory; then the labs there, and a byte of zero. Then a line of stdin has latlab's
 /// arguments, and the bytes behind it are latlab's own stdin. The end of stdin is the end of the connection: latlab is told
-/// to end, and undoes what it began.
+/// to end, and undoes what it began. A sudo can be told by root only.
 const SCRIPT: &str = r#"set -- LATLAB
 [ "$(id -u)" = 0 ] || set -- sudo --non-interactive "$@"
 set -e
@@ -34,7 +34,7 @@ input=$(head -c SIZE)
 exec 3<&0
 printf '%s\n' "$input" | "$@" 3<&- &
 latlab=$!
-{ cat <&3; kill -TERM $latlab; } >/dev/null 2>&1 &
+{ cat <&3; kill -TERM $latlab || sudo --non-interactive kill -TERM $latlab; } >/dev/null 2>&1 &
 watch=$!
 status=0
 wait $latlab || status=$?
