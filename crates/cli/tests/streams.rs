@@ -298,6 +298,18 @@ socket.send_fds(at.accept()[0], [b'x'], [listener.fileno()])
 time.sleep(60)
 ";
 
+/// Sends from `a` to the server in `b`, and asserts that the stream had a relay.
+fn assert_one_is_relayed(bench: &Bench, name: &str) {
+    let send = ["python3", "-c", SEND, FAST, "300", "0"];
+    assert_eq!(bench.exec(name, "a", &send).good().out, "connected\nwell\n");
+    let status = status(bench, name);
+    assert_eq!(
+        (&status["streams"], &status["relayed"]),
+        (&1.into(), &1.into()),
+        "{status}"
+    );
+}
+
 #[test]
 fn a_server_that_accepts_unseen_is_served_by_a_relay() {
     enter(
@@ -312,17 +324,7 @@ fn a_server_that_accepts_unseen_is_served_by_a_relay() {
                  fds = socket.recv_fds(at, 1, 1)[1]\nlistener = socket.socket(fileno=fds[0])",
             );
             let mut taker = Background::start(&["-u", "-c", &taker, &path]);
-            let send = ["python3", "-c", SEND, FAST, "300", "0"];
-            assert_eq!(
-                bench.exec(&name, "a", &send).good().out,
-                "connected\nwell\n"
-            );
-            let status = status(bench, &name);
-            assert_eq!(
-                (&status["streams"], &status["relayed"]),
-                (&1.into(), &1.into()),
-                "{status}"
-            );
+            assert_one_is_relayed(bench, &name);
             await_count(bench, &name, "open", 0);
             taker.end();
             bench.latlab(&["destroy", &name]).good();
@@ -343,17 +345,7 @@ fn a_server_behind_translated_addresses_is_served_by_a_relay() {
         let rules = "table ip proxy { chain in { type nat hook prerouting priority dstnat; \
                      tcp dport 7000 redirect to :7001; }; }";
         bench.exec(&name, "b", &["nft", rules]).good();
-        let send = ["python3", "-c", SEND, FAST, "300", "0"];
-        assert_eq!(
-            bench.exec(&name, "a", &send).good().out,
-            "connected\nwell\n"
-        );
-        let status = status(bench, &name);
-        assert_eq!(
-            (&status["streams"], &status["relayed"]),
-            (&1.into(), &1.into()),
-            "{status}"
-        );
+        assert_one_is_relayed(bench, &name);
         bench.latlab(&["destroy", &name]).good();
         bench.assert_clean();
     });
