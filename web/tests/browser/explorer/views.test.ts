@@ -257,6 +257,12 @@ describe('a run', () => {
   });
 });
 
+/** A list draws its first rows at once, and keeps its height until it has drawn the others. */
+async function allDrawn(page: Page, table: string): Promise<void> {
+  await page.waitForSelector(`${table} tr`);
+  await page.waitForFunction(() => !document.querySelector('[style*="min-height"]'));
+}
+
 describe('a shared file', () => {
   it.each([
     ['list', '#/?q=study:boot&sort=study', '.runs tbody'],
@@ -264,7 +270,7 @@ describe('a shared file', () => {
     ['trend', TREND, '.changes tbody'],
   ])('shows the %s from a disk, and asks no server', async (view, fragment, table) => {
     const { page, complaints, server, close } = await desk(session, RUNS, fragment);
-    await page.waitForSelector(`${table} tr`);
+    await allDrawn(page, table);
     const { name, html } = await shared(page);
     expect(name).toMatch(new RegExp(`^explorer-${view}-\\d{4}-\\d\\d-\\d\\d\\.html$`));
     const plain = (selector: string): Promise<string[]> => page.locator(selector).allInnerTexts();
@@ -273,7 +279,7 @@ describe('a shared file', () => {
     expect(server.state.requests.filter((url) => url === '/')).toHaveLength(2);
 
     const file = await session.open(html);
-    await file.page.waitForSelector(`${table} tr`);
+    await allDrawn(file.page, table);
     expect(await file.page.locator('h1').allInnerTexts()).toEqual(titles);
     const shownRows = await file.page.locator(`${table} tr`).allInnerTexts();
     // A list in a file has no boxes to choose by.
