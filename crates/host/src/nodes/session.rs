@@ -79,7 +79,8 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// Sends signals to a running command and to what it started, unless that left its process group; usable from another thread than the one that waits.
+/// Sends signals to a running command and to what it started, unless that left its process group; usable from another
+/// thread than the one that waits.
 pub type Signaller = Box<dyn Fn(i32) -> Result<(), Error> + Send + Sync>;
 
 pub trait Session: Send {

@@ -269,7 +269,7 @@ fn wait_all(processes: Vec<&Process>, timeout: Duration) -> Result<Vec<&Process>
 }
 
 /// Waits for the end of a process that was sent SIGKILL; false if it is stuck in the kernel.
-pub fn is_killed(process: &Process) -> Result<bool, Error> {
+pub fn await_kill(process: &Process) -> Result<bool, Error> {
     Ok(wait_killed(vec![process])?.is_empty())
 }
 

@@ -62,23 +62,16 @@ impl Faults {
 
 #[cfg(test)]
 mod tests {
-    use latlab_wire::trace::TEXT_BYTES;
-
     use super::super::gaps::Gap;
+    use super::super::tests;
     use super::*;
 
     const TASK: u32 = 7;
 
     fn event(time_ns: u64, cpu: u16, kind: EventKind) -> Event {
         Event {
-            time_ns,
-            steal_ns: 0,
-            cpu,
-            kind,
-            detail: 0,
             a: TASK,
-            b: 0,
-            text: [0; TEXT_BYTES],
+            ..tests::event(time_ns, cpu, kind)
         }
     }
 

@@ -50,7 +50,7 @@ pub(super) fn stopped_before(dir: &Path) -> BTreeSet<u32> {
 /// Ends the first process of a container, and with it all others.
 pub(super) fn end(first: &Process) -> Result<(), Error> {
     first.signal(Signal::KILL)?;
-    if !process::is_killed(first)? {
+    if !process::await_kill(first)? {
         let reason = "its processes of before do not end";
         return Err(Error::NotMoved(reason.into()));
     }

@@ -36,7 +36,7 @@ fn passage(sequence: u32, in_ns: u64, latency_ns: u64) -> Passage {
     }
 }
 
-fn event(time_ns: u64, cpu: u16, kind: EventKind) -> Event {
+pub(super) fn event(time_ns: u64, cpu: u16, kind: EventKind) -> Event {
     Event {
         time_ns,
         steal_ns: 0,
