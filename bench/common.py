@@ -8,6 +8,7 @@ ratios to `figure` beside printing them. `run` surrounds all of it: an error the
 """
 
 import argparse
+import ctypes
 import json
 import os
 import random
@@ -27,6 +28,8 @@ import needs
 from needs import ROOT, VM, Needs, target  # noqa: F401, what programs take from here
 
 INSIDE = "LATLAB_BENCH_INSIDE"
+# Of prctl(2).
+PR_SET_PDEATHSIG = 1
 NAME = Path(sys.argv[0]).name
 
 
@@ -212,23 +215,24 @@ def enter():
 
     Only cgroups have no such walls; latlab's own undo removes those.
     """
-    if os.environ.get(INSIDE):
-        leave_a_collector()
-        # Terminated is as good a reason to clean up as interrupted.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        return
-    unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
-    unshare += ["--mount-proc", "--propagation", "private"]
-    os.environ[INSIDE] = secrets.token_hex(4)
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    os.execvp("unshare", unshare + [sys.executable, *sys.argv])
+    if not os.environ.get(INSIDE):
+        # Its own `--fork` would wait with SIGTERM blocked: a benchmark could be terminated only as a whole session.
+        unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--propagation", "private"]
+        os.environ[INSIDE] = secrets.token_hex(4)
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        os.execvp("unshare", unshare + [sys.executable, *sys.argv])
+    go_on_in_a_child()
+    # All of the namespace ends with the process that the caller knows, also if that one is killed.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    subprocess.run(["mount", "-t", "proc", "proc", "/proc"], check=True)
+    # The first process of a namespace inherits every process whose parent ends, and only collects them: otherwise the
+    # daemons of each lab would stay as zombies, and the next labs would read past all of them in /proc.
+    go_on_in_a_child()
+    signal.signal(signal.SIGTERM, terminated)
 
 
-def leave_a_collector():
-    """Goes on in a child. The first process of a namespace inherits every process whose parent ends, and only collects them.
-
-    Otherwise the daemons of each lab would stay as zombies, and the next labs would read past all of them in /proc.
-    """
+def go_on_in_a_child():
+    """The parent stays: it collects what ends, passes on what terminates it, and ends as the child did."""
     child = os.fork()
     if child == 0:
         return
@@ -239,6 +243,13 @@ def leave_a_collector():
         if ended == child:
             code = os.waitstatus_to_exitcode(status)
             os._exit(code if code >= 0 else 128 - code)
+
+
+def terminated(*_):
+    """Terminated is as good a reason to clean up as interrupted."""
+    # A signal to the whole session comes again from each parent, and would cut that off. No SIG_IGN: programs inherit it.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    sys.exit(143)
 
 
 @contextmanager

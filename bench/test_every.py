@@ -1,5 +1,6 @@
 """How the parts of `bench/all` divide the time, what becomes of one that fails, and what all programs need."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,33 @@ class Parts(unittest.TestCase):
         result = self.measured(body, grace=(1, 0.15))
         self.assertIn("was ended", result["failed"])
         self.assertEqual([one["what"] for one in result["figures"]], ["x"])
+
+
+class Terminated(unittest.TestCase):
+    """Programs that clean up for longer than their parents take to pass a signal on."""
+
+    def is_clean_after(self, enter, end):
+        with tempfile.TemporaryDirectory(prefix="latlab-bench-test.") as place:
+            program, cleaned = Path(place) / "some", Path(place) / "cleaned"
+            program.write_text(
+                f"import subprocess, sys, time\nsys.path.insert(0, {str(BENCH)!r})\nimport common\n{enter}\n"
+                "try:\n    print('ready', flush=True)\n    time.sleep(20)\n"
+                f"finally:\n    subprocess.run(['sh', '-c', 'sleep 0.3; touch {cleaned}'])\n"
+            )
+            with subprocess.Popen([sys.executable, "-B", program], stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                end(process)
+                process.stdout.read()
+            return process.returncode, cleaned.exists()
+
+    def test_a_session_that_is_ended_cleans_up(self):
+        enter = "import signal\ncommon.go_on_in_a_child()\nsignal.signal(signal.SIGTERM, common.terminated)"
+        self.assertEqual(self.is_clean_after(enter, every.end), (143, True))
+
+    @unittest.skipUnless(os.geteuid() == 0, "namespaces need root")
+    def test_a_benchmark_that_is_ended_alone_or_as_a_session_cleans_up(self):
+        for end in (subprocess.Popen.terminate, every.end):
+            self.assertEqual(self.is_clean_after("common.enter()", end), (143, True), end)
 
 
 class Programs(unittest.TestCase):
