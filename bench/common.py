@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import secrets
 import shutil
 import signal
@@ -25,6 +26,7 @@ from pathlib import Path
 
 import machine
 import needs
+import table
 from needs import ROOT, VM, Needs, target  # noqa: F401, what programs take from here
 
 INSIDE = "LATLAB_BENCH_INSIDE"
@@ -53,8 +55,8 @@ def parser(description, minutes=None):
 # --- a run ----------------------------------------------------------------------------------------
 
 FIGURES = []
-# Pairs from which an interval of 95 % can be resampled.
-MIN_PAIRS_TO_RESAMPLE = 10
+# Rounds from which an interval of 95 % can be resampled.
+MIN_ROUNDS_TO_RESAMPLE = 10
 # The file of --json, since when there are figures, until when each nested stage may take, and what was not comparable.
 state_of_run = {"json": None, "began": None, "ends": [], "without": []}
 
@@ -141,6 +143,8 @@ def write_figures(failed=UNFINISHED):
 
 def figure(what, value, low=None, high=None, target_text="", rounds_measured=0, spread="95 %", peer=""):
     """Keeps a ratio for --json: its interval, of 95 % or the range of neighbours, and its target in words."""
+    if re.search(r"\d", target_text) and not table.target_of(target_text):
+        raise ValueError(f"{what}: the target `{target_text}` cannot be missed: write it as `<= 1.3` or `0.9..1.1`")
     FIGURES.append({
         "what": what, "peer": peer, "value": value, "low": low, "high": high, "spread": spread,
         "target": target_text.strip(), "n": rounds_measured,
@@ -319,37 +323,62 @@ def settle(before, made):
 
 def ratio_line(what, ours, theirs, target_ratio="", unit="ms", scale=1e3, peer=""):
     """Medians of both sides, and their ratio: its 95 % interval, or of few rounds the range of the neighbours' ratios."""
+    tell_ratio(what, ours, theirs, ratio_spread(list(zip(ours, theirs))), target_ratio, unit, scale, peer)
+    return statistics.median(ours) / statistics.median(theirs)
+
+
+def tell_ratio(what, ours, theirs, ends, target_ratio="", unit="ms", scale=1e3, peer=""):
+    """As `ratio_line`, with the ends that were found, as `ratio_spread` tells them."""
     a, b = statistics.median(ours), statistics.median(theirs)
-    low, high, spread = ratio_spread(list(zip(ours, theirs)))
+    low, high, spread = ends
+    count = min(len(ours), len(theirs))
     print(
         f"{what:<44} latlab {a * scale:9.2f} {unit}  peer {b * scale:9.2f} {unit}  "
-        f"ratio {a / b:6.3f} [{low:.3f}..{high:.3f}, {spread}]  {target_ratio}  n={len(ours)}",
+        f"ratio {a / b:6.3f} {shown(*ends)}  {target_ratio}  n={count}",
         flush=True,
     )
-    figure(what, a / b, low, high, target_ratio, len(ours), spread, peer)
-    return a / b
+    figure(what, a / b, low, high, target_ratio, count, spread, peer)
+
+
+def shown(low, high, spread, form=".3f"):
+    """The ends of an interval or of a range, where there are some."""
+    return "" if low is None else f"[{low:{form}}..{high:{form}}, {spread}]"
+
+
+def range_of(values, figure=None):
+    """The ends of few values, and of a figure of them all, which may lie beyond; one value has none."""
+    if len(values) < 2:
+        return None, None, "range"
+    ends = values if figure is None else [*values, figure]
+    return min(ends), max(ends), "range"
+
+
+def resampled(again):
+    """The ends of an interval, from what `again` finds in other choices of the rounds."""
+    found = sorted(again() for _ in range(2000))
+    return found[49], found[1949], "95 %"
 
 
 def ratio_spread(pairs):
     """The interval of the ratio of medians, by resampling the pairs from a fixed seed; of few pairs their range."""
-    if len(pairs) < MIN_PAIRS_TO_RESAMPLE:
-        each = sorted(a / b for a, b in pairs)
-        return each[0], each[-1], "range"
+    if len(pairs) < MIN_ROUNDS_TO_RESAMPLE:
+        return range_of([a / b for a, b in pairs])
     chance = random.Random(1)
 
     def again():
         ours, theirs = zip(*chance.choices(pairs, k=len(pairs)))
         return statistics.median(ours) / statistics.median(theirs)
 
-    ratios = sorted(again() for _ in range(2000))
-    return ratios[49], ratios[1949], "95 %"
+    return resampled(again)
 
 
 def interval(values):
-    """The median and its 95 % interval, by resampling from a fixed seed."""
+    """The median with the ends of its 95 % interval, by resampling from a fixed seed; of few values with their range."""
+    middle = statistics.median(values)
+    if len(values) < MIN_ROUNDS_TO_RESAMPLE:
+        return middle, *range_of(values)
     chance = random.Random(1)
-    medians = sorted(statistics.median(chance.choices(values, k=len(values))) for _ in range(2000))
-    return statistics.median(values), medians[49], medians[1949]
+    return middle, *resampled(lambda: statistics.median(chance.choices(values, k=len(values))))
 
 
 def busy_seconds():
@@ -398,3 +427,17 @@ def turns(ways, test, seconds, cpus, congestion, before=()):
         ends = [state(float(nanoseconds)) for nanoseconds in (before, after)]
         found = [tuple(map(float, one.split(","))) for one in found]
         yield ends[0] if ends[0] == ends[1] else None, dict(zip(ways, found))
+
+
+def with_all_arrived(what, rounds):
+    """Those rounds of `turns` in which every way carried something; says how many others there were.
+
+    A turn on a CPU that others had for all of it says nothing of the path.
+    """
+    rounds = list(rounds)
+    empty = [[way for way, values in found.items() if not values[0] > 0] for _, found in rounds]
+    if any(empty):
+        ways = ", ".join(dict.fromkeys(way for one in empty for way in one))
+        count = sum(map(bool, empty))
+        print(f"# {what}: {count} of {len(rounds)} rounds do not count: nothing arrived in a turn of {ways}", flush=True)
+    return [one for one, without in zip(rounds, empty) if not without]

@@ -23,7 +23,7 @@ PORT = 6000
 DAEMONS = ("latlab-overlay", "latlab-streams")
 # Programs that measurements of a lab need, whatever its link is.
 TOOLS = ("ip", "ss", "ping", "crun", "taskset", "chrt", "iperf3")
-# Fewer rounds give no interval.
+# Fewer rounds are not compared.
 MIN_ROUNDS = 3
 
 
@@ -213,12 +213,12 @@ def compare(results, wanted, units, pairs, targets, kept=lambda a, b: a / b, wor
             like = alike(results, what, own, other)
             if not like:
                 continue
-            found, low, high = common.interval([kept(a * scale, b * scale) for a, b in like])
+            found, low, high, spread = common.interval([kept(a * scale, b * scale) for a, b in like])
             medians = [statistics.median(side) * scale for side in zip(*like)]
             target = targets.get((what, own, other), "")
             print(f"{what:<{width}} {own:<15} {medians[0]:8.2f}  {other:<9} {medians[1]:8.2f} {unit:<7}"
-                  f" {word} {found:5.3f} [{low:.3f}..{high:.3f}] {target:<8} n={len(like)}", flush=True)
-            common.figure(f"{what}, {own}", found, low, high, target, len(like), peer=other)
+                  f" {word} {found:5.3f} {common.shown(low, high, spread)} {target:<8} n={len(like)}", flush=True)
+            common.figure(f"{what}, {own}", found, low, high, target, len(like), spread, other)
 
 
 def tell_work(results, what="bulk"):

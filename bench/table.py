@@ -6,7 +6,7 @@ BEGIN, END = "<!-- bench/all: begin -->", "<!-- bench/all: end -->"
 BOUND = re.compile(r"(<=|>=|<|>) *([0-9.]*[0-9])")
 BETWEEN = re.compile(r"([0-9.]*[0-9])\.\.([0-9.]*[0-9])")
 LEGEND = (
-    "Square brackets hold 95 % intervals, round ones the range of neighbours. A value in **bold** misses its target. "
+    "Square brackets hold 95 % intervals, round ones the range over the rounds. A value in **bold** misses its target. "
     "Steal is the part of the CPU time that the hypervisor took meanwhile."
 )
 

@@ -1,6 +1,8 @@
 """How the parts of `bench/all` divide the time, what becomes of one that fails, and what all programs need."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -143,6 +145,22 @@ class Programs(unittest.TestCase):
         crates = BENCH.parent / "crates"
         examples = {f"examples/{path.stem}" for path in crates.glob("*/examples/*")}
         self.assertEqual(built - examples, {"latlab", "latlab-agent", "latlab-overlay", "latlab-streams"})
+
+    def test_every_target_can_be_read(self):
+        begins, found = re.compile(r"(target|want)\b.*\d|[<>]=? *\d|[0-9.]+\.\.\d"), []
+        for path in (path for path in BENCH.iterdir() if path.name in self.programs() or path.name == "lab.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            parts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+            for node in ast.walk(tree):
+                values = node.values if isinstance(node, ast.JoinedStr) else [node]
+                if node in parts or not all(isinstance(value, (ast.Constant, ast.FormattedValue)) for value in values):
+                    continue
+                # A number stands for what is put into a text.
+                text = "".join(str(value.value) if isinstance(value, ast.Constant) else "1" for value in values)
+                if isinstance(values[0], ast.Constant) and begins.match(text):
+                    found.append(text)
+                    self.assertTrue(table.target_of(text), f"{path.name}: {text}")
+        self.assertGreater(len(found), 40)
 
     def test_one_command_builds_all_programs(self):
         plain = ["cargo", "build", "--release", "--locked"]

@@ -28,7 +28,7 @@ class Start(unittest.TestCase):
 
     def test_the_nodes_and_the_whole_command_are_told_apart(self):
         found = self.figures([self.ROUND] * 3)
-        self.assertEqual({what: value for what, (value, _, _) in found.items()}, {
+        self.assertEqual({what: value for what, (value, *_) in found.items()}, {
             "one": 1.5, "eight": 17 / 9, "each further": 2, "whole command of one": 2.5, "whole command of eight": 19 / 9,
         })  # fmt: skip
 
@@ -38,15 +38,22 @@ class Start(unittest.TestCase):
 
     def test_a_round_in_which_all_was_slow_changes_no_ratio(self):
         slow = round_of((3, 17), (5, 19), (2, 9), times=10)
-        for value, low, high in self.figures([self.ROUND, slow, self.ROUND]).values():
+        for value, low, high, _ in self.figures([self.ROUND, slow, self.ROUND]).values():
             self.assertAlmostEqual(value, low)
             self.assertAlmostEqual(value, high)
 
     def test_an_interval_holds_its_figure(self):
-        rounds = [round_of((3 + i, 17 + i), (5 + i, 19 + i), (2, 9)) for i in range(5)]
-        for value, low, high in self.figures(rounds).values():
-            self.assertLessEqual(low, value)
-            self.assertLessEqual(value, high)
+        rounds = [round_of((3 + i, 17 + i), (5 + i, 19 + i), (2, 9)) for i in range(12)]
+        # Medians of two sides from different rounds: their ratio is beyond that of each round.
+        crossed = [round_of((1, 9), (1, 9), (3, 11)), round_of((2, 10), (2, 10), (2, 10)), round_of((3, 11), (3, 11), (9, 17))]
+        for some, spread in ((rounds, "95 %"), (rounds[:9], "range"), (crossed, "range")):
+            for value, low, high, kind in self.figures(some).values():
+                self.assertEqual(kind, spread)
+                self.assertLessEqual(low, value)
+                self.assertLessEqual(value, high)
+
+    def test_one_round_has_no_ends(self):
+        self.assertEqual({ends for _, *ends in map(tuple, self.figures([self.ROUND]).values()) for ends in [tuple(ends)]}, {(None, None, "range")})
 
     def test_every_runtime_has_a_peer_and_docker_has_two(self):
         peers = [kind.runtime for kind in bare.KINDS]
@@ -68,10 +75,12 @@ class Paths(unittest.TestCase):
         self.assertEqual(runtimes.peers_of(runtimes.NAT), [runtimes.BRIDGE])
         self.assertEqual(runtimes.peers_of(runtimes.BRIDGE), [])
 
-    def test_a_round_without_an_answer_is_left_out_but_a_rate_of_nothing_counts(self):
-        rounds = [{"a": 2.0, "b": 1.0}, {"a": 0.0, "b": 1.0}, {"a": 1.0, "b": 0.0}]
-        self.assertEqual(runtimes.ratios(rounds, "a", "b", is_rate=False), [2.0])
-        self.assertEqual(runtimes.ratios(rounds, "a", "b", is_rate=True), [2.0, 0.0])
+    def test_a_round_without_an_answer_of_one_way_is_left_out_for_all(self):
+        found = [("near", {"a": (2.0, 1), "b": (1.0, 1)})] * 3 + [("near", {"a": (0.0, 1), "b": (1.0, 1)})]
+        arguments = mock.Mock(fifo=False, seconds=1)
+        with mock.patch.object(runtimes.common, "turns", return_value=found), mock.patch("builtins.print") as printed:
+            self.assertEqual(runtimes.network_rounds("tcp-rr", {}, (0, 1), arguments), [{"a": 2.0, "b": 1.0}] * 3)
+        self.assertIn("1 of 4 rounds do not count", printed.call_args.args[0])
 
     def test_only_the_server_publishes(self):
         self.assertEqual(runtimes.publish(0), [])

@@ -27,6 +27,7 @@ class Missed(unittest.TestCase):
         for target, good, bad in [
             ("target <= 1.3", 1.3, 1.301), ("<= 1.10", 1.1, 1.11), (">= 0.90", 0.9, 0.899), ("want >= 1.0", 1.0, 0.99),
             ("< 1.00", 0.999, 1.0), ("target 0.9..1.1", 1.1, 1.101), ("target 0.9..1.1", 0.9, 0.899),
+            ("target <= 0", 0, 1), ("target 0.98..1.02", 1.02, 0.97),
         ]:  # fmt: skip
             self.assertFalse(table.missed(good, target), target)
             self.assertTrue(table.missed(bad, target), target)
