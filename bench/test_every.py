@@ -164,6 +164,18 @@ class Programs(unittest.TestCase):
 
     def test_one_command_builds_all_programs(self):
         plain = ["cargo", "build", "--release", "--locked"]
+    def test_needs_are_those_of_the_parts(self):
+        of = lambda words: every.needs_of(every.Part("", words, 1, 1))
+        self.assertEqual([of(f"agreement {part}").fetched for part in ("trips", "gaps")], [(), ("criu",)])
+        phases, carrier, route = (of(f"adaptation {part}") for part in ("phases", "carrier", "route"))
+        self.assertLessEqual({"crun", "python3"}, set(phases.tools))
+        self.assertLessEqual({"latlab-agent", "latlab-streams"}, set(phases.built))
+        self.assertFalse({"latlab-agent", "latlab-streams"} & set(route.built))
+        self.assertEqual([(one.kernel, "iperf3" in one.tools) for one in (phases, carrier, route)], [
+            (("veth", "clsact"), False), (("veth", "clsact"), True), (("veth", "clsact", "tbf"), True),
+        ])  # fmt: skip
+        self.assertEqual(of("adaptation"), route | phases)
+
         self.assertEqual(needs.build([]), [])
         self.assertEqual(needs.build(["latlab", "latlab-agent"]), [plain])
         both = needs.build(["examples/observe", "latlab", "examples/turns"])
