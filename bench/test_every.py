@@ -126,6 +126,24 @@ class Terminated(unittest.TestCase):
             self.assertEqual(self.is_clean_after("common.enter()", end), (143, True), end)
 
 
+class Left(unittest.TestCase):
+    @unittest.skipUnless(os.geteuid() == 0, "namespaces need root")
+    def test_hosts_that_cannot_all_be_made_leave_no_namespace(self):
+        with tempfile.TemporaryDirectory(prefix="latlab-bench-test.") as place:
+            program = Path(place) / "some"
+            # A name with a slash is none of a namespace.
+            program.write_text(
+                f"import runpy, sys\nsys.path.insert(0, {str(BENCH)!r})\nimport common\ncommon.enter()\n"
+                f"hosts = runpy.run_path({str(BENCH / 'adaptation')!r})['hosts']\n"
+                "print(common.lab_name('one'), flush=True)\n"
+                "with hosts(['one', 'no/name']):\n    print('made')\n"
+            )
+            said = subprocess.run([sys.executable, "-B", program], capture_output=True, text=True, check=False)
+        self.assertIn("no/name", said.stderr)
+        self.assertRegex(said.stdout, r"^one-[0-9a-f]+\n$")
+        self.assertFalse((Path("/run/netns") / said.stdout.strip()).exists())
+
+
 class Programs(unittest.TestCase):
     def programs(self):
         return sorted(path.name for path in BENCH.iterdir() if path.is_file() and path.stat().st_mode & 0o100 and path.name != "all")
@@ -146,6 +164,18 @@ class Programs(unittest.TestCase):
         examples = {f"examples/{path.stem}" for path in crates.glob("*/examples/*")}
         self.assertEqual(built - examples, {"latlab", "latlab-agent", "latlab-overlay", "latlab-streams"})
 
+    def test_needs_are_those_of_the_parts(self):
+        of = lambda words: every.needs_of(every.Part("", words, 1, 1))
+        self.assertEqual([of(f"agreement {part}").fetched for part in ("trips", "gaps")], [(), ("criu",)])
+        phases, carrier, route = (of(f"adaptation {part}") for part in ("phases", "carrier", "route"))
+        self.assertLessEqual({"crun", "python3"}, set(phases.tools))
+        self.assertLessEqual({"latlab-agent", "latlab-streams"}, set(phases.built))
+        self.assertFalse({"latlab-agent", "latlab-streams"} & set(route.built))
+        self.assertEqual([(one.kernel, "iperf3" in one.tools) for one in (phases, carrier, route)], [
+            (("veth", "clsact"), False), (("veth", "clsact"), True), (("veth", "clsact", "tbf"), True),
+        ])  # fmt: skip
+        self.assertEqual(of("adaptation"), route | phases)
+
     def test_every_target_can_be_read(self):
         begins, found = re.compile(r"(target|want)\b.*\d|[<>]=? *\d|[0-9.]+\.\.\d"), []
         for path in (path for path in BENCH.iterdir() if path.name in self.programs() or path.name == "lab.py"):
@@ -164,18 +194,6 @@ class Programs(unittest.TestCase):
 
     def test_one_command_builds_all_programs(self):
         plain = ["cargo", "build", "--release", "--locked"]
-    def test_needs_are_those_of_the_parts(self):
-        of = lambda words: every.needs_of(every.Part("", words, 1, 1))
-        self.assertEqual([of(f"agreement {part}").fetched for part in ("trips", "gaps")], [(), ("criu",)])
-        phases, carrier, route = (of(f"adaptation {part}") for part in ("phases", "carrier", "route"))
-        self.assertLessEqual({"crun", "python3"}, set(phases.tools))
-        self.assertLessEqual({"latlab-agent", "latlab-streams"}, set(phases.built))
-        self.assertFalse({"latlab-agent", "latlab-streams"} & set(route.built))
-        self.assertEqual([(one.kernel, "iperf3" in one.tools) for one in (phases, carrier, route)], [
-            (("veth", "clsact"), False), (("veth", "clsact"), True), (("veth", "clsact", "tbf"), True),
-        ])  # fmt: skip
-        self.assertEqual(of("adaptation"), route | phases)
-
         self.assertEqual(needs.build([]), [])
         self.assertEqual(needs.build(["latlab", "latlab-agent"]), [plain])
         both = needs.build(["examples/observe", "latlab", "examples/turns"])
