@@ -30,7 +30,7 @@ import table
 from needs import ROOT, VM, Needs, target  # noqa: F401, what programs take from here
 
 INSIDE = "LATLAB_BENCH_INSIDE"
-# Of prctl(2).
+# The option of prctl(2) for a signal at the parent's end.
 PR_SET_PDEATHSIG = 1
 NAME = Path(sys.argv[0]).name
 
