@@ -24,6 +24,9 @@ pub const MEASURED_FAILED: u8 = 1;
 /// The result differs from what it was made of; the input is sound.
 pub const DIFFERS: u8 = 1;
 
+/// A lab's deployment failed, and could not be undone: `latlab destroy` removes the rest.
+pub const NOT_UNDONE: u8 = 3;
+
 /// Interrupted by the user: a shell's code for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
@@ -106,7 +109,8 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 pub fn explain(error: lab::Error) -> Failure {
     let hint = error.hint();
-    Failure::of(error, hint)
+    let code = matches!(error, lab::Error::Unclean { .. }).then_some(NOT_UNDONE);
+    Failure::of(error, hint).with_code(code)
 }
 
 /// An error of a machine's management controller.
@@ -134,4 +138,23 @@ pub fn need_root(verb: &str, why: &str) -> Result<(), Failure> {
     let message = format!("`latlab {verb}` needs root: {why}");
     let hint = format!("run `sudo latlab {verb} …`; validate, graph, report, compare need no root");
     Err(Failure::new(message, hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_that_is_not_undone_has_a_code_of_its_own() {
+        let stays = || lab::Error::Remains {
+            lab: "a".into(),
+            causes: vec!["busy".into()],
+        };
+        let unclean = lab::Error::Unclean {
+            first: Box::new(lab::Error::Interrupted("a".into())),
+            remains: Box::new(stays()),
+        };
+        assert_eq!(explain(unclean).code(), ExitCode::from(NOT_UNDONE));
+        assert_eq!(explain(stays()).code(), ExitCode::from(AT_FAULT));
+    }
 }

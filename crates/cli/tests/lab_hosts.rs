@@ -265,10 +265,34 @@ fn a_host_that_dies_while_it_deploys_takes_the_lab_with_it() {
             until("the second host deploys", || labs_on(2).contains(&name));
             cluster.cut(2);
             let said = common::finished(deploying);
-            said.ended_badly(2, "host `n2`: no connection", "removes what is still on n2");
+            said.ended_badly(3, "host `n2`: no connection", "removes what is still on n2");
             assert_eq!(labs_on(1), "{}");
             cluster.boot_sshd(bench, 2);
             bench.latlab(&["destroy", &name]).good();
+            nothing_is_left(bench, 1..=2);
+        },
+    );
+}
+
+#[test]
+fn a_latlab_that_is_killed_on_a_host_leaves_nothing_there() {
+    enter(
+        "a_latlab_that_is_killed_on_a_host_leaves_nothing_there",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 2);
+            cluster.start_ssh(bench);
+            let slow = pair("udp").replace("host: n2}", "host: n2, exec: 'sleep 60'}");
+            let file = bench.file("pair", &slow);
+            let name = bench.name("pair");
+            let mut deploy = bench.command(&["deploy", &file]);
+            let pipes = deploy.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let deploying = pipes.spawn().unwrap();
+            until("the second host deploys", || labs_on(2).contains(&name));
+            // Only the processes of that host are seen there.
+            let kill = "kill -KILL $(pgrep --full 'deploy [-] --format json')";
+            finish(Command::new("ssh").args(["n2", kill])).good();
+            let said = common::finished(deploying);
+            said.ended_badly(2, "host `n2`: ", "nothing is left of the lab");
             nothing_is_left(bench, 1..=2);
         },
     );

@@ -13,7 +13,7 @@ use super::inspect::{labs_in, of_host};
 use super::record::{Host, Record};
 use super::remote::Answer;
 use crate::args::Deploy;
-use crate::failure::{Failure, INTERRUPTED, Outcome};
+use crate::failure::{Failure, INTERRUPTED, NOT_UNDONE, Outcome};
 use crate::files::Source;
 use crate::{inspect, progress, signals};
 
@@ -66,9 +66,12 @@ pub(super) fn deploy(
         Ok(rows) if !stop.load(Ordering::Relaxed) => Ok((record, rows)),
         rows => {
             let reasons = rows.err().unwrap_or_else(|| "interrupted".into());
-            let hint = undo(dirs, record, &answers)?;
-            let interrupted = stop.load(Ordering::Relaxed).then_some(INTERRUPTED);
-            Err(Failure::new(reasons, hint).with_code(interrupted))
+            let (is_undone, hint) = undo(dirs, record, &answers)?;
+            let code = match is_undone {
+                true => stop.load(Ordering::Relaxed).then_some(INTERRUPTED),
+                false => Some(NOT_UNDONE),
+            };
+            Err(Failure::new(reasons, hint).with_code(code))
         }
     }
 }
@@ -106,9 +109,9 @@ fn rows(record: &Record, answers: &[Answer]) -> Result<Vec<NodeRow>, String> {
     }
 }
 
-/// Removes what hosts have, and says in a hint what to do. A host that failed by itself has undone its part; of one that
-/// was not heard of again nothing is known.
-fn undo(dirs: &Dirs, record: Record, answers: &[Answer]) -> Result<String, Failure> {
+/// Removes what hosts have, and says whether nothing is left and in a hint what to do. A host that failed in order has undone
+/// its part, or never began it, as one that has another's lab of that name; of the others nothing is known.
+fn undo(dirs: &Dirs, record: Record, answers: &[Answer]) -> Result<(bool, String), Failure> {
     let lab = record.lab.clone();
     let mut hints = answers.iter().filter_map(Answer::hint);
     // A part cannot be kept without the others.
@@ -125,7 +128,7 @@ fn undo(dirs: &Dirs, record: Record, answers: &[Answer]) -> Result<String, Failu
             format!("`latlab destroy {lab}` removes what is still on {hosts} when that is mended")
         }
     });
-    Ok(hints.join("; "))
+    Ok((left.is_empty(), hints.join("; ")))
 }
 
 /// Prints the plan of each host.

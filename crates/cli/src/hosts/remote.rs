@@ -5,6 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
 use super::record::Host;
+use crate::failure::{AT_FAULT, INTERRUPTED};
 use crate::ssh::{self, quoted};
 
 /// The exit code of ssh when it has no connection.
@@ -52,10 +53,11 @@ impl Answer {
         self.code == Some(0)
     }
 
-    /// Whether latlab there failed, and so undid what it began. A lost connection says nothing of that.
+    /// Whether latlab there failed, and says that it began nothing or undid it. A lost connection says nothing of that, and
+    /// neither does a latlab that was killed.
     pub fn is_undone(&self) -> bool {
-        self.code
-            .is_some_and(|code| code != 0 && code != NO_CONNECTION)
+        let undone = [AT_FAULT, INTERRUPTED].map(i32::from);
+        self.code.is_some_and(|code| undone.contains(&code))
     }
 
     /// The reason of a failure, in a line.
@@ -161,4 +163,28 @@ pub(super) fn each<I: Send, T: Send>(
         });
         joined.collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::NOT_UNDONE;
+
+    #[test]
+    fn only_latlabs_own_word_says_that_nothing_is_left() {
+        let is_undone = |code| {
+            let answer = Answer {
+                code,
+                output: String::new(),
+                errors: String::new(),
+            };
+            answer.is_undone()
+        };
+        assert!(is_undone(Some(2)) && is_undone(Some(130)));
+        // Deployed, not undone, panicked, killed, no connection, a host that is not waited for.
+        for code in [0, i32::from(NOT_UNDONE), 101, 137, NO_CONNECTION] {
+            assert!(!is_undone(Some(code)), "{code}");
+        }
+        assert!(!is_undone(None));
+    }
 }
