@@ -38,16 +38,16 @@ pub fn run(args: &Destroy) -> Outcome {
     // A failure of one lab must not prevent the removal of the others.
     let mut failures = Vec::new();
     for name in &names {
-        let record = if args.here {
-            None
-        } else {
-            Record::read(&dirs, name)?
+        let record = match args.here {
+            true => Ok(None),
+            false => Record::read(&dirs, name),
         };
-        if let Some(record) = record {
-            match hosts::destroy::run(&dirs, record) {
-                Ok(()) => println!("removed lab `{name}` from its hosts"),
-                Err(failure) => failures.push(failure),
-            }
+        let on_hosts = record.transpose().map(|record| {
+            let destroyed = hosts::destroy::run(&dirs, record?);
+            destroyed.map(|()| println!("removed lab `{name}` from its hosts"))
+        });
+        if let Some(destroyed) = on_hosts {
+            failures.extend(destroyed.err());
             continue;
         }
         match lab::destroy(&dirs, name) {

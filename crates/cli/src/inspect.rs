@@ -20,9 +20,9 @@ pub fn run(args: &Inspect) -> Outcome {
         "the state of a lab holds its environment variables",
     )?;
     let dirs = Dirs::from_env();
-    let across = match &args.lab {
-        _ if args.here => Vec::new(),
-        Some(name) => Record::read(&dirs, name)?.into_iter().collect(),
+    let (across, unreadable) = match &args.lab {
+        _ if args.here => (Vec::new(), Vec::new()),
+        Some(name) => (Record::read(&dirs, name)?.into_iter().collect(), Vec::new()),
         None => hosts::record::all(&dirs)?,
     };
     let is_across = |name: &String| across.iter().any(|record| record.lab == *name);
@@ -49,7 +49,11 @@ pub fn run(args: &Inspect) -> Outcome {
     for reason in &missing {
         eprintln!("latlab: {reason}");
     }
-    if rows.is_empty() && missing.is_empty() && args.format == Format::Table {
+    for failure in &unreadable {
+        eprint!("{failure}");
+    }
+    let is_whole = missing.is_empty() && unreadable.is_empty();
+    if rows.is_empty() && is_whole && args.format == Format::Table {
         println!("no labs are deployed");
         return Ok(ExitCode::SUCCESS);
     }
@@ -63,7 +67,7 @@ pub fn run(args: &Inspect) -> Outcome {
     for restart in names.iter().flat_map(|name| lab::restarts(&dirs, name)) {
         eprintln!("note: {restart}");
     }
-    Ok(match missing.is_empty() {
+    Ok(match is_whole {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(AT_FAULT),
     })

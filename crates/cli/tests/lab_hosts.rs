@@ -299,6 +299,33 @@ fn a_latlab_that_is_killed_on_a_host_leaves_nothing_there() {
 }
 
 #[test]
+fn a_record_that_cannot_be_read_hides_and_keeps_no_other_lab() {
+    enter(
+        "a_record_that_cannot_be_read_hides_and_keeps_no_other_lab",
+        |bench| {
+            let records = bench.root().join("state/hosts");
+            fs::create_dir_all(&records).unwrap();
+            let record = records.join("aa.json");
+            fs::write(&record, "").unwrap();
+            let lab = "name: NAME\ntopology: {nodes: {x: {kind: native}}}\n";
+            let name = bench.deploy("zz", lab);
+            let (what, path) = (
+                "cannot read the hosts of lab `aa`",
+                record.to_str().unwrap(),
+            );
+            let inspected = bench.latlab(&["inspect"]);
+            inspected.refused(2, what, path);
+            assert!(inspected.out.contains(&name), "{inspected:#?}");
+            let destroyed = bench.latlab(&["destroy", "--all", "-y"]);
+            destroyed.refused(2, what, path);
+            let removed = format!("removed lab `{name}`");
+            assert!(destroyed.out.contains(&removed), "{destroyed:#?}");
+            fs::remove_file(&record).unwrap();
+        },
+    );
+}
+
+#[test]
 fn a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find() {
     enter(
         "a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find",

@@ -2,16 +2,18 @@
 //! has a part any more, so that `latlab destroy` finds all of them after any failure.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use latlab_host::dirs::Dirs;
+use latlab_host::sys::file::sync_directory;
 use latlab_model::spec::Lab;
 use latlab_samples::write_atomically;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Failure, Hint};
+use crate::failure::Failure;
 
 const FORMAT: &str = "latlab.hosts/1";
 
@@ -37,15 +39,16 @@ pub struct Host {
     pub latlab: Option<String>,
 }
 
-/// All of this machine.
-pub fn all(dirs: &Dirs) -> Result<Vec<Record>, Failure> {
-    let names = Record::list(dirs)?;
-    let records = names.iter().map(|name| Record::read(dirs, name));
-    Ok(records
-        .collect::<Result<Vec<_>, _>>()?
-        .into_iter()
-        .flatten()
-        .collect())
+/// All of this machine, and why others cannot be read.
+pub fn all(dirs: &Dirs) -> Result<(Vec<Record>, Vec<Failure>), Failure> {
+    let (mut records, mut unreadable) = (Vec::new(), Vec::new());
+    for name in Record::list(dirs)? {
+        match Record::read(dirs, &name) {
+            Ok(record) => records.extend(record),
+            Err(failure) => unreadable.push(failure),
+        }
+    }
+    Ok((records, unreadable))
 }
 
 impl Record {
@@ -100,17 +103,26 @@ impl Record {
             return Ok(None);
         }
         let path = dirs.hosts_of(lab);
+        let unreadable = |error: &dyn Display| {
+            let message = format!("cannot read the hosts of lab `{lab}`: {error}");
+            let hint = format!(
+                "`latlab destroy --here {lab}` on each of them, then remove {}",
+                path.display()
+            );
+            Failure::new(message, hint)
+        };
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            text => text.hint(format!("{} holds the lab's hosts", path.display()))?,
+            text => text.map_err(|error| unreadable(&error))?,
         };
-        let unreadable = || format!("{} was not written by this latlab", path.display());
-        let record: Record = serde_json::from_str(&text).hint(unreadable())?;
-        if record.format != FORMAT {
-            let message = format!("{} has format {}", path.display(), record.format);
-            return Err(Failure::new(message, format!("this latlab reads {FORMAT}")));
+        let record: Record = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
+        match record.format == FORMAT {
+            true => Ok(Some(record)),
+            false => Err(unreadable(&format!(
+                "its format is {}, and this latlab reads {FORMAT}",
+                record.format
+            ))),
         }
-        Ok(Some(record))
     }
 
     /// The names of all labs on several hosts.
@@ -150,17 +162,19 @@ impl Record {
         Failure::new(message, hint)
     }
 
-    /// Writes it. Errors: a lab that has one.
+    /// Writes it, whole or not at all. Errors: a lab that has one.
     pub fn create(&self, dirs: &Dirs) -> Result<(), Failure> {
-        fs::create_dir_all(dirs.across())?;
-        let path = dirs.hosts_of(&self.lab);
-        match fs::File::create_new(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                return Err(self.is_deployed());
-            }
-            made => made?,
-        };
-        self.write(&path)
+        let directory = dirs.across();
+        fs::create_dir_all(&directory)?;
+        let whole = directory.join(format!(".{}.{}", self.lab, std::process::id()));
+        self.write(&whole)?;
+        // Unlike a rename, a link replaces nothing.
+        let linked = fs::hard_link(&whole, dirs.hosts_of(&self.lab));
+        fs::remove_file(&whole)?;
+        match linked {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(self.is_deployed()),
+            linked => Ok(linked.and_then(|()| sync_directory(&directory))?),
+        }
     }
 
     /// The record of some of its hosts, with their nodes.
