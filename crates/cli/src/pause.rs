@@ -33,10 +33,10 @@ fn each(verb: &str, args: &Pause, act: impl Fn(&Lab, &str) -> Result<(), Error>)
     let mut nodes = args.nodes.clone();
     if let Some(divided) = Divided::of(&dirs, &args.lab, &nodes)? {
         divided.ask(verb, &args.lab)?;
-        nodes = divided.here;
-        if nodes.is_empty() {
+        let Some(here) = divided.here else {
             return Ok(ExitCode::SUCCESS);
-        }
+        };
+        nodes = here;
     }
     let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
     if nodes.is_empty() {

@@ -299,6 +299,37 @@ fn a_latlab_that_is_killed_on_a_host_leaves_nothing_there() {
 }
 
 #[test]
+fn a_pause_without_names_leaves_the_hosts_themselves_out() {
+    enter(
+        "a_pause_without_names_leaves_the_hosts_themselves_out",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 1);
+            cluster.start_ssh(bench);
+            let lab = format!(
+                "name: NAME\n{}topology:\n  nodes:\n    a: {{kind: container, host: here}}\n    \
+                 b: {{kind: host, host: here}}\n    c: {{kind: host, host: n1}}\n",
+                hosts(1, true)
+            );
+            let name = bench.deploy("wide", &lab);
+            let states = || {
+                bench
+                    .latlab(&["inspect", &name, "--format", "csv"])
+                    .good()
+                    .out
+            };
+            bench.latlab(&["pause", &name]).good();
+            assert!(states().contains("paused"), "{}", states());
+            bench.latlab(&["resume", &name]).good();
+            assert!(!states().contains("paused"), "{}", states());
+            let said = bench.latlab(&["pause", &name, "c"]);
+            said.refused(2, "host `n1`: node `c`", "pause the nodes");
+            bench.latlab(&["destroy", &name]).good();
+            nothing_is_left(bench, 1..=1);
+        },
+    );
+}
+
+#[test]
 fn a_record_that_cannot_be_read_hides_and_keeps_no_other_lab() {
     enter(
         "a_record_that_cannot_be_read_hides_and_keeps_no_other_lab",

@@ -11,9 +11,10 @@ use super::remote::each;
 use crate::failure::{Failure, Outcome};
 use crate::print;
 
-/// The nodes of a verb that names several: those of this machine, and how many are elsewhere.
+/// The nodes of a verb that names several, by host. Where none are named each host gets no names, and chooses among its own.
 pub struct Divided {
-    pub here: Vec<String>,
+    /// Those of this machine; none: it has none of them.
+    pub here: Option<Vec<String>>,
     elsewhere: Vec<(Host, Vec<String>)>,
 }
 
@@ -25,20 +26,22 @@ impl Divided {
             return Ok(None);
         };
         let all = record.nodes();
-        let nodes = if nodes.is_empty() { &all } else { nodes };
+        let asked = if nodes.is_empty() { &all } else { nodes };
         let mut by_host: BTreeMap<&str, (&Host, Vec<String>)> = BTreeMap::new();
-        for node in nodes {
+        for node in asked {
             let host = record.host_of(node)?;
             let there = by_host.entry(&host.name).or_insert((host, Vec::new()));
-            there.1.push(node.clone());
+            if !nodes.is_empty() {
+                there.1.push(node.clone());
+            }
         }
         let mut divided = Divided {
-            here: Vec::new(),
+            here: None,
             elsewhere: Vec::new(),
         };
         for (host, nodes) in by_host.into_values() {
             match host.ssh {
-                None => divided.here = nodes,
+                None => divided.here = Some(nodes),
                 Some(_) => divided.elsewhere.push((host.clone(), nodes)),
             }
         }
