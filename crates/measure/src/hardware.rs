@@ -10,7 +10,11 @@
 //!
 //! No delay is negative, so the difference lies between −backward and +forward: half of their sum bounds the error of
 //! their middle, whatever the two delays are. That needs neither a daemon of PTP nor the machines' own clocks, and holds
-//! between hosts as well. In between, the drift is taken as steady. A clock that both cards share needs no comparison.
+//! between hosts as well. A clock that both cards share needs no comparison.
+//!
+//! The directions follow each other, and some 10 µs of drift can lie between them, where a cable takes one. The middle is the
+//! difference at the moment in the middle of both packets, so it needs no correction. The sum has the drift within it, which
+//! follows from the middles before and after the measurement. It is taken as steady from one to the other.
 
 use std::collections::HashMap;
 
@@ -56,6 +60,20 @@ struct Transfer {
     received: Output,
 }
 
+/// The packet with the least time from card to card, each by its own clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Fastest {
+    time_ns: i64,
+    sent_ns: i64,
+}
+
+/// The fastest packets of both directions.
+#[derive(Debug, Clone, Copy)]
+struct Comparison {
+    there: Fastest,
+    back: Fastest,
+}
+
 /// Measures once. Fails when an endpoint fails, the clocks cannot be compared, or cards stamp nothing.
 pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
     let [sender, receiver] = ends(context)?;
@@ -66,12 +84,15 @@ pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
         Some(_) => compare(context, &sender, &receiver)?,
         None => None,
     };
-    let (_, start) = transfer.fastest(&sender, &receiver)?;
-    let both = before.zip(after);
-    if both.is_some_and(|(before, after)| !is_steady(before, after)) {
-        return Err(receiver.failed(WAS_SET));
-    }
-    let map = both.map(|(b, a)| clock::map(b, a, start));
+    let start = transfer.fastest(&sender, &receiver)?.sent_ns;
+    let map = match before.zip(after) {
+        Some((before, after)) => {
+            let both = offsets(before, after).filter(|(before, after)| is_steady(*before, *after));
+            let (before, after) = both.ok_or_else(|| receiver.failed(WAS_SET))?;
+            Some(clock::map(before, after, start))
+        }
+        None => None,
+    };
     let mut measured = join(&transfer, start, map.as_ref());
     measured.clock = map;
     measured.add_endpoint("sender", &sender.node, &transfer.sent);
@@ -122,21 +143,56 @@ fn compare<N: Nodes>(
     context: &Context<'_, N>,
     sender: &End,
     receiver: &End,
-) -> Result<Option<Offset>, Error> {
+) -> Result<Option<Comparison>, Error> {
     let forward = Transfer::run(context, sender, receiver, &COMPARISON)?;
     let machine = |end: &End| context.lab.machine(&end.node).0;
     if machine(sender) == machine(receiver) && forward.has_one_clock() {
         return Ok(None);
     }
     let backward = Transfer::run(context, receiver, sender, &COMPARISON)?;
-    let (there, at_ns) = forward.fastest(sender, receiver)?;
-    let (back, _) = backward.fastest(receiver, sender)?;
-    let error_ns = u64::try_from((there + back) / 2).map_err(|_| receiver.failed(WAS_SET))?;
-    Ok(Some(Offset {
-        offset_ns: (back - there) / 2,
-        error_ns,
-        at_ns,
+    Ok(Some(Comparison {
+        there: forward.fastest(sender, receiver)?,
+        back: backward.fastest(receiver, sender)?,
     }))
+}
+
+impl Comparison {
+    /// The middle of both packets, on the sender's clock.
+    fn at_ns(&self) -> i64 {
+        self.there.sent_ns + self.between_ns() / 2
+    }
+
+    /// The time from the packet there to the packet back, on the sender's clock.
+    fn between_ns(&self) -> i64 {
+        self.back.sent_ns + self.back.time_ns - self.there.sent_ns
+    }
+
+    /// The difference at the middle.
+    fn offset_ns(&self) -> i64 {
+        (self.back.time_ns - self.there.time_ns) / 2
+    }
+
+    /// With the receiver's `gain` on the sender's clock, as a share of the time. None: a delay would be negative.
+    fn offset(&self, gain: f64) -> Option<Offset> {
+        let gained = (gain * self.between_ns() as f64).round() as i64;
+        let delays = self.there.time_ns + self.back.time_ns + gained;
+        Some(Offset {
+            offset_ns: self.offset_ns(),
+            error_ns: u64::try_from(delays / 2).ok()?,
+            at_ns: self.at_ns(),
+        })
+    }
+}
+
+/// Two comparisons, with the drift from one to the other. The fastest packets' delays are the same in both, so what their
+/// difference adds to an offset is not in the drift. None: the clocks were set.
+fn offsets(before: Comparison, after: Comparison) -> Option<(Offset, Offset)> {
+    let span = after.at_ns() - before.at_ns();
+    if span <= 0 {
+        return None;
+    }
+    let gain = (before.offset_ns() - after.offset_ns()) as f64 / span as f64;
+    Some((before.offset(gain)?, after.offset(gain)?))
 }
 
 /// Whether the difference of two clocks has changed by no more than their drift.
@@ -180,14 +236,16 @@ impl Transfer {
         clock(&self.sent).is_some() && clock(&self.sent) == clock(&self.received)
     }
 
-    /// The least time from card to card, each by its own clock, and when that packet was sent. Fails without a packet that
-    /// both cards stamped.
-    fn fastest(&self, from: &End, to: &End) -> Result<(i64, i64), Error> {
+    /// Fails without a packet that both cards stamped.
+    fn fastest(&self, from: &End, to: &End) -> Result<Fastest, Error> {
         let sent = stamps(&self.sent);
         let received = self.received.of(SampleKind::Card);
         let times = received.filter_map(|record| {
             let sent_ns = *sent.get(&record.sequence)?;
-            Some((record.end_ns as i64 - sent_ns, sent_ns))
+            Some(Fastest {
+                time_ns: record.end_ns as i64 - sent_ns,
+                sent_ns,
+            })
         });
         let has = |kind| self.received.of(kind).next().is_some();
         times.min().ok_or_else(|| match () {
@@ -286,6 +344,94 @@ mod tests {
         }
     }
 
+    fn end() -> End {
+        End {
+            node: "n".into(),
+            interface: "lan0".into(),
+            mac: String::new(),
+            cpu: None,
+        }
+    }
+
+    /// Packets that take `delay_ns` and more between clocks, which are given the time of the sender's.
+    fn transfer(
+        at_ns: i64,
+        delay_ns: i64,
+        from: impl Fn(i64) -> i64,
+        to: impl Fn(i64) -> i64,
+    ) -> Transfer {
+        let numbers = 0..100_u32;
+        let left = |number: u32| at_ns + i64::from(number) * 2_000_000;
+        let delay = |number: u32| delay_ns + i64::from(number * 7 % 10) * 30;
+        let stamp = |number: u32, ns: i64| (Card, number, 0, 0, ns as u64);
+        let sent: Vec<_> = numbers
+            .clone()
+            .map(|number| stamp(number, from(left(number))))
+            .collect();
+        let received: Vec<_> = numbers
+            .map(|number| stamp(number, to(left(number) + delay(number))))
+            .collect();
+        Transfer {
+            sent: output(&sent),
+            received: output(&received),
+        }
+    }
+
+    #[test]
+    fn drift_between_the_directions_of_a_comparison_is_no_clock_that_was_set() {
+        for (ppm, there_ns, back_ns) in [
+            (20_i64, 500, 500),
+            (-20, 500, 500),
+            (20, 500, 2_000),
+            (-20, 500, 2_000),
+            (0, 0, 0),
+        ] {
+            let sender = |ns: i64| ns;
+            let receiver = |ns: i64| ns + 40_000_000_000 + ns * ppm / 1_000_000;
+            let compared = |at_ns: i64| {
+                let forward = transfer(at_ns, there_ns, sender, receiver);
+                let backward = transfer(at_ns + 500_000_000, back_ns, receiver, sender);
+                Comparison {
+                    there: forward.fastest(&end(), &end()).unwrap(),
+                    back: backward.fastest(&end(), &end()).unwrap(),
+                }
+            };
+            let both = offsets(compared(1_000_000_000), compared(4_000_000_000));
+            let (before, after) = both.unwrap();
+            assert!(is_steady(before, after), "{before:?} {after:?}");
+            for offset in [before, after] {
+                let true_ns = offset.at_ns - receiver(offset.at_ns);
+                let error_ns = (offset.offset_ns - true_ns).unsigned_abs();
+                // A nanosecond of rounding.
+                assert!(
+                    error_ns <= offset.error_ns + 1,
+                    "{ppm}: {error_ns} {offset:?}"
+                );
+                let bound_ns = (there_ns + back_ns) as u64 / 2;
+                assert!(
+                    offset.error_ns.abs_diff(bound_ns) <= 150,
+                    "{ppm}: {offset:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_makes_a_delay_negative() {
+        let compared = |sent_ns: i64, set_ns: i64| Comparison {
+            there: Fastest {
+                time_ns: 1_000,
+                sent_ns,
+            },
+            back: Fastest {
+                time_ns: 1_000 + set_ns,
+                sent_ns: sent_ns + 500_000_000,
+            },
+        };
+        assert!(offsets(compared(0, 0), compared(3_000_000_000, 0)).is_some());
+        assert!(offsets(compared(0, -9_000), compared(3_000_000_000, 0)).is_none());
+    }
+
     #[test]
     fn times_are_of_the_cards_and_every_packet_is_counted() {
         let transfer = Transfer {
@@ -314,14 +460,8 @@ mod tests {
                 (Card, 3, 0, 0, 905_040),
             ]),
         };
-        let end = End {
-            node: "n".into(),
-            interface: "lan0".into(),
-            mac: String::new(),
-            cpu: None,
-        };
-        let fastest = transfer.fastest(&end, &end).unwrap();
-        assert_eq!(fastest, (900_007, 5_000));
+        let fastest = transfer.fastest(&end(), &end()).unwrap();
+        assert_eq!((fastest.time_ns, fastest.sent_ns), (900_007, 5_000));
         let map = ClockMap {
             offset_before_ns: -900_000,
             offset_after_ns: -900_000,
