@@ -44,6 +44,9 @@ pub struct Lent {
     pub alias: Option<String>,
     /// Its device on its bus, such as `0000:03:00.0`; absent for virtual ones.
     pub device: Option<String>,
+    /// The address that its hardware has by itself, which tells the ports of one device apart; some have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_mac: Option<Mac>,
     /// Which packets its card stamped, if the lab has it stamp others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamping: Option<Timestamping>,
@@ -171,6 +174,7 @@ pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
                 up: found.up,
                 alias: found.alias,
                 device: found.device,
+                own_mac: found.own_mac.map(|mac| Mac(mac.0)),
                 timestamping,
             });
         }
@@ -207,7 +211,7 @@ impl Lent {
         };
         let mut inside = Handle::open_in(place.as_fd()).map_err(self.stays())?;
         let links = inside.links().map_err(self.stays())?;
-        let Some(link) = links.iter().find(|link| self.is(link, label)) else {
+        let Some(link) = self.among(&links, label) else {
             return Ok(false);
         };
         // Those on top of it would stay behind, and change it once more when their namespace ends.
@@ -226,8 +230,9 @@ impl Lent {
         let links = here.links().map_err(self.stays())?;
         // An interface with its own name and no label has not left, or came back before.
         let is_back = |link: &Link| link.name == self.name && !has_label(link, label);
-        let is_same = |link: &&Link| self.is(link, label) || self.device.is_none() && is_back(link);
-        match links.iter().find(is_same) {
+        let is_virtual = |_: &&Link| self.device.is_none();
+        let came_back = || links.iter().filter(is_virtual).find(|link| is_back(link));
+        match self.among(&links, label).or_else(came_back) {
             Some(link) if !is_back(link) => {
                 let changed = here.apply(&self.restored(link).request());
                 changed.map(|()| true).map_err(self.stays())
@@ -243,11 +248,23 @@ impl Lent {
         }
     }
 
-    fn is(&self, link: &Link, label: &str) -> bool {
-        match &self.device {
-            Some(device) => link.device.as_ref() == Some(device),
-            None => link.name == self.inside && has_label(link, label),
-        }
+    /// The one that it is. A card may have several ports on one device. Without addresses of their own, they are told apart by
+    /// the label and the names, which also a node's root could change.
+    fn among<'l>(&self, links: &'l [Link], label: &str) -> Option<&'l Link> {
+        let found = links.iter().filter(|link| self.may_be(link, label));
+        found.max_by_key(|link| {
+            let has_name = [&self.inside, &self.name].contains(&&link.name);
+            (has_label(link, label), has_name)
+        })
+    }
+
+    fn may_be(&self, link: &Link, label: &str) -> bool {
+        let Some(device) = &self.device else {
+            return link.name == self.inside && has_label(link, label);
+        };
+        let other = self.own_mac.zip(link.own_mac);
+        let is_other_port = other.is_some_and(|(own, theirs)| own.0 != theirs.0);
+        link.device.as_ref() == Some(device) && !is_other_port
     }
 
     fn restored<'fd>(&self, link: &Link) -> LinkChange<'fd> {
@@ -261,4 +278,79 @@ impl Lent {
 
 fn has_label(link: &Link, label: &str) -> bool {
     link.alias.as_deref() == Some(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LABEL: &str = "latlab:7";
+
+    fn lent(name: &str, inside: &str, own_mac: Option<u8>) -> Lent {
+        Lent {
+            name: name.into(),
+            node: "a".into(),
+            namespace: "a".into(),
+            inside: inside.into(),
+            mac: Mac([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            up: true,
+            alias: None,
+            device: Some("0000:03:00.0".into()),
+            own_mac: own_mac.map(|last| Mac([2, 0, 0, 0, 0, last])),
+            timestamping: None,
+        }
+    }
+
+    fn port(name: &str, own_mac: Option<u8>, has_label: bool) -> Link {
+        Link {
+            name: name.into(),
+            device: Some("0000:03:00.0".into()),
+            own_mac: own_mac.map(|last| MacAddress([2, 0, 0, 0, 0, last])),
+            alias: has_label.then(|| LABEL.into()),
+            ..Link::default()
+        }
+    }
+
+    /// The name of the one among two, whichever is first.
+    fn chosen(lent: &Lent, mut links: [Link; 2]) -> String {
+        let name = |links: &[Link]| lent.among(links, LABEL).unwrap().name.clone();
+        let first = name(&links);
+        links.reverse();
+        assert_eq!(name(&links), first);
+        first
+    }
+
+    #[test]
+    fn ports_of_one_device_are_told_apart() {
+        // Both in a node, one under the name of the other.
+        let both = || [port("eth1", Some(1), true), port("eth0", Some(2), true)];
+        assert_eq!(chosen(&lent("p0", "eth0", Some(1)), both()), "eth1");
+        assert_eq!(chosen(&lent("p1", "eth1", Some(2)), both()), "eth0");
+        // Back before, beside the port that the host kept.
+        let home = || [port("p0", Some(1), false), port("p1", Some(2), false)];
+        assert_eq!(chosen(&lent("p1", "eth0", Some(2)), home()), "p1");
+        let gone = [port("p0", Some(1), false), port("p2", Some(3), false)];
+        assert!(lent("p1", "eth0", Some(2)).among(&gone, LABEL).is_none());
+    }
+
+    #[test]
+    fn ports_without_addresses_of_their_own_are_known_by_label_and_name() {
+        let lent = lent("p1", "eth1", None);
+        let node = [port("eth0", None, true), port("eth1", None, true)];
+        assert_eq!(chosen(&lent, node), "eth1");
+        // The kernel returned it under the node's name.
+        let returned = [port("p0", None, false), port("eth9", None, true)];
+        assert_eq!(chosen(&lent, returned), "eth9");
+        let home = [port("p0", None, false), port("p1", None, false)];
+        assert_eq!(chosen(&lent, home), "p1");
+    }
+
+    #[test]
+    fn a_journal_of_before_has_no_address() {
+        let mut written = serde_json::to_value(lent("p0", "eth0", Some(1))).unwrap();
+        assert!(written.as_object_mut().unwrap().remove("own_mac").is_some());
+        let read: Lent = serde_json::from_value(written).unwrap();
+        assert_eq!(read, lent("p0", "eth0", None));
+    }
 }
