@@ -1,5 +1,6 @@
 //! Sensors of machines beside a run: read before and after each trial, never within a measured window.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -68,10 +69,9 @@ impl Machines {
         let mut records = Vec::new();
         for (index, machine) in self.0.iter().enumerate() {
             for sensor in &machine.known {
-                let of = |all: &[Vec<Sensor>]| -> Option<Sensor> {
-                    let mut of_machine = all.get(index)?.iter();
-                    of_machine.find(|other| other.name == sensor.name).cloned()
-                };
+                let is_same =
+                    |other: &&Sensor| (&other.name, &other.unit) == (&sensor.name, &sensor.unit);
+                let of = |all: &[Vec<Sensor>]| all.get(index)?.iter().find(is_same).cloned();
                 records.push(record(&machine.name, sensor, of(before), of(after)));
             }
         }
@@ -94,12 +94,27 @@ impl<E: Into<Failure>> From<E> for Unreadable {
 
 /// The readings of temperature and power, and of what is not well.
 fn read(controller: &dyn Controller) -> Result<Vec<Sensor>, latlab_bmc::Error> {
-    let mut sensors = controller.sensors()?;
+    let mut sensors = numbered(controller.sensors()?);
     sensors.retain(|sensor| {
         let tells = sensor.value.is_some() || ![GOOD, ABSENT].contains(&sensor.state.as_str());
         UNITS.contains(&sensor.unit.as_str()) && tells
     });
     Ok(sensors)
+}
+
+/// Gives sensors of one name and unit numbers, in the controller's order, which is the same in every answer.
+fn numbered(mut sensors: Vec<Sensor>) -> Vec<Sensor> {
+    let mut known: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
+    for (index, sensor) in sensors.iter().enumerate() {
+        let key = (sensor.name.clone(), sensor.unit.clone());
+        known.entry(key).or_default().push(index);
+    }
+    for same in known.into_values().filter(|same| same.len() > 1) {
+        for (index, number) in same.into_iter().zip(1..) {
+            sensors[index].name += &format!(" #{number}");
+        }
+    }
+    sensors
 }
 
 fn record(
@@ -173,6 +188,10 @@ impl Deployed for Sensed<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
+    use latlab_bmc::{BootDevice, Power, Switch};
+
     use super::*;
 
     fn sensor(value: f64, state: &str) -> Sensor {
@@ -182,6 +201,76 @@ mod tests {
             unit: "degrees C".into(),
             state: state.into(),
         }
+    }
+
+    /// A controller that only reads sensors.
+    struct Readings(Vec<Sensor>);
+
+    impl Controller for Readings {
+        fn power(&self) -> Result<Power, latlab_bmc::Error> {
+            unreachable!()
+        }
+
+        fn switch(&self, _: Switch) -> Result<(), latlab_bmc::Error> {
+            unreachable!()
+        }
+
+        fn boot_once(&self, _: BootDevice, _: bool) -> Result<(), latlab_bmc::Error> {
+            unreachable!()
+        }
+
+        fn sensors(&self) -> Result<Vec<Sensor>, latlab_bmc::Error> {
+            Ok(self.0.clone())
+        }
+
+        fn uuid(&self) -> Result<Option<String>, latlab_bmc::Error> {
+            unreachable!()
+        }
+
+        fn console(&self) -> Result<Command, latlab_bmc::Error> {
+            unreachable!()
+        }
+
+        fn free_console(&self) -> Result<(), latlab_bmc::Error> {
+            unreachable!()
+        }
+    }
+
+    #[test]
+    fn sensors_of_one_name_have_their_own_readings() {
+        let named = |name: &str, unit: &str, value: Option<f64>| Sensor {
+            name: name.into(),
+            value,
+            unit: unit.into(),
+            state: if value.is_some() { GOOD } else { ABSENT }.into(),
+        };
+        let answer = |first: Option<f64>| {
+            let sensors = vec![
+                named("Temp", "degrees C", first),
+                named("Temp", "degrees C", Some(90.0)),
+                named("Temp", "Watts", Some(7.0)),
+                named("Inlet", "degrees C", Some(20.0)),
+            ];
+            read(&Readings(sensors)).unwrap()
+        };
+        let machines = Machines(vec![Machine {
+            name: "dut".into(),
+            controller: Box::new(Readings(Vec::new())),
+            known: answer(Some(40.0)),
+        }]);
+        // The first has no reading after the trial.
+        let records = machines.records(&[answer(Some(40.0))], &[answer(None)]);
+        let found: Vec<_> = records
+            .iter()
+            .map(|r| (r.name.as_str(), r.before, r.after))
+            .collect();
+        let expected = [
+            ("Temp #1", Some(40.0), None),
+            ("Temp #2", Some(90.0), Some(90.0)),
+            ("Temp", Some(7.0), Some(7.0)),
+            ("Inlet", Some(20.0), Some(20.0)),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]
