@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use common::study::{self, failure};
 use common::{Bench, enter, tool, until};
 use serde_json::Value;
 
@@ -70,4 +71,23 @@ fn run(bench: &Bench, study: &str) -> Value {
         .good();
     let run = fs::read_dir(&runs).unwrap().next().unwrap().unwrap().path();
     serde_json::from_slice(&fs::read(run.join("summary.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn noise_that_ends_within_the_window_fails_the_trial() {
+    enter(
+        "noise_that_ends_within_the_window_fails_the_trial",
+        |bench| {
+            let lab = "name: NAME\n  topology:\n    nodes: {a: {kind: native}, b: {kind: native}}\n    \
+            links: [{endpoints: [\"a:eth0\", \"b:eth0\"]}]\n";
+            let measurement = "  - {name: rr, probe: rr, from: a, to: b, duration: 2s, noise: stress-ng --cpu 1 --cpu-ops 1}\n";
+            let (said, _) = study::run(bench, "short", lab, measurement);
+            assert_eq!(said.code, 1, "{said:#?}");
+            let line = failure(&said, "rr");
+            assert!(
+                line.contains("stress-ng ended before the window did"),
+                "{line}"
+            );
+        },
+    );
 }

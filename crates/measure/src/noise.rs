@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -37,7 +37,12 @@ impl Running {
             spinning: Vec::new(),
             children: Vec::new(),
         };
-        let life = Duration::from_nanos(measurement.duration.0 + measurement.warmup.0) + GRACE;
+        let work = measurement
+            .workload
+            .as_ref()
+            .map_or(0, |work| work.timeout.0);
+        let whole = measurement.duration.0 + measurement.warmup.0 + work;
+        let life = Duration::from_nanos(whole) + GRACE;
         for cpu in online_cpus(&measurement.noise)? {
             match &measurement.noise {
                 Noise::None => {}
@@ -91,15 +96,28 @@ impl Running {
         Ok(())
     }
 
+    /// Ends the noise. Fails when a stress-ng ended before: out of memory, or by an option of its own.
+    pub fn end(mut self) -> io::Result<()> {
+        let ended = self.children.iter_mut().map(Child::try_wait);
+        let ended = ended.collect::<io::Result<Vec<_>>>()?;
+        match ended.into_iter().flatten().next() {
+            Some(status) => Err(too_short(status)),
+            None => Ok(()),
+        }
+    }
+
     fn wait_for_workers(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + START_TIMEOUT;
         for child in &mut self.children {
             let workers = format!("/proc/{0}/task/{0}/children", child.id());
             while fs::read_to_string(&workers).unwrap_or_default().is_empty() {
-                if let Some(status) = child.try_wait()? {
-                    return Err(io::Error::other(format!(
-                        "stress-ng refused its options ({status})"
-                    )));
+                match child.try_wait()? {
+                    Some(status) if status.success() => return Err(too_short(status)),
+                    Some(status) => {
+                        let reason = format!("stress-ng refused its options ({status})");
+                        return Err(io::Error::other(reason));
+                    }
+                    None => {}
                 }
                 if Instant::now() > deadline {
                     return Err(io::Error::other("stress-ng has no workers"));
@@ -114,9 +132,12 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for child in &self.children {
-            // stress-ng ends its workers itself.
-            kill_process(Pid::from_child(child), Signal::TERM).ok();
+        for child in &mut self.children {
+            // One that has ended may have left its number to another process.
+            if matches!(child.try_wait(), Ok(None)) {
+                // stress-ng ends its workers itself.
+                kill_process(Pid::from_child(child), Signal::TERM).ok();
+            }
         }
         for child in &mut self.children {
             child.wait().ok();
@@ -125,6 +146,12 @@ impl Drop for Running {
             thread.join().ok();
         }
     }
+}
+
+fn too_short(status: ExitStatus) -> io::Error {
+    io::Error::other(format!(
+        "stress-ng ended before the window did ({status}); its options must let it run for the whole trial"
+    ))
 }
 
 /// Online CPUs; none when there is no noise to make.

@@ -13,15 +13,15 @@ use crate::{checks, forward, hardware, noise, packets, rr, stream, workload};
 /// Measures once, with traffic whose randomness is of `seed`. Fails when an endpoint fails: a measurement without both
 /// endpoints is dropped as a whole.
 pub fn measure(lab: &Lab, measurement: &Measurement, seed: u64) -> Result<Measured, Error> {
-    let noise =
-        noise::Running::start(measurement, &lab.plan().lab).map_err(|source| Error::Noise {
-            noise: measurement.noise.to_string(),
-            source,
-        })?;
+    let failed = |source| Error::Noise {
+        noise: measurement.noise.to_string(),
+        source,
+    };
+    let noise = noise::Running::start(measurement, &lab.plan().lab).map_err(failed)?;
     let watch = Watch::begin(lab);
     let mut measured = probe(lab, measurement, seed)?;
     measured.add_watched(watch.end(lab));
-    drop(noise);
+    noise.end().map_err(failed)?;
     if measurement.noise != Noise::None {
         // The effect of the noise on the endpoints is the question of the study, and no fault.
         measured.checks.retain(checks::hold_beside_noise);
