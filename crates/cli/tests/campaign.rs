@@ -345,3 +345,41 @@ fn hosts_over_ssh_measure_the_parts() {
         bench.latlab(&["campaign", "resume", &other]).good();
     });
 }
+
+/// An ssh that has no connection to n9, and tells so when another host has measured a part.
+const LATE: &str = r#"#!/bin/sh
+case " $* " in
+*" n9 "*)
+    until ls RUNS/*-campaign/parts | grep -q part; do sleep 0.1; done
+    sleep 1
+    exit 255
+    ;;
+esac
+exec SSH "$@"
+"#;
+
+#[test]
+fn a_host_waits_for_parts_that_others_may_give_back() {
+    enter(
+        "a_host_waits_for_parts_that_others_may_give_back",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 1);
+            cluster.start_ssh(bench);
+            let file = bench.file("campaign", &study(1));
+            let runs = bench.root().join("runs");
+            let latlab = cluster.latlab();
+            let programs = bench.root().join("programs");
+            fs::create_dir(&programs).unwrap();
+            let ssh = tool(&["sh", "-c", "command -v ssh"]);
+            let late = LATE.replace("RUNS", runs.to_str().unwrap());
+            fs::write(programs.join("ssh"), late.replace("SSH", ssh.trim())).unwrap();
+            tool(&["chmod", "755", programs.join("ssh").to_str().unwrap()]);
+            let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+            let submit = submission(&file, &latlab, &runs);
+            let mut command = bench.command(&[&submit[..], &["--ssh", "n1,n9"]].concat());
+            let said = finish(command.env("PATH", path)).good();
+            assert!(said.err.contains("n9: part"), "{said:#?}");
+            assert!(said.out.contains("2 of 2 parts are measured"), "{said:#?}");
+        },
+    );
+}

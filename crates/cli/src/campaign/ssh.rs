@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -58,7 +58,10 @@ pub fn measure(
     let work = Work {
         campaign,
         record,
-        left: Mutex::new(parts.into()),
+        queue: Mutex::new(Queue {
+            left: parts.into(),
+            under_way: 0,
+        }),
         bar: &bar,
         stop: &stop,
     };
@@ -89,10 +92,25 @@ pub fn measure(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Parts that are not measured.
+struct Queue {
+    left: VecDeque<u32>,
+    /// Number of those that hosts have now. Each comes back if its host fails.
+    under_way: usize,
+}
+
+/// A host's next work.
+enum Next {
+    Part(u32),
+    /// Another host has the last part, and may fail.
+    Wait,
+    Nothing,
+}
+
 struct Work<'a> {
     campaign: &'a CampaignDir,
     record: &'a Record,
-    left: Mutex<VecDeque<u32>>,
+    queue: Mutex<Queue>,
     bar: &'a ProgressBar,
     stop: &'a AtomicBool,
 }
@@ -101,16 +119,23 @@ impl Work<'_> {
     fn of_host(&self, host: &str) {
         let mut failures = 0;
         while failures < MAX_FAILURES && !self.stop.load(Ordering::Relaxed) {
-            let next = self.queue(VecDeque::pop_front);
-            let Some(number) = next else { return };
-            match self.measure(host, number) {
+            let number = match self.next() {
+                Next::Part(number) => number,
+                Next::Wait => {
+                    thread::sleep(POLL);
+                    continue;
+                }
+                Next::Nothing => return,
+            };
+            let measured = self.measure(host, number);
+            self.give_back(measured.is_err().then_some(number));
+            match measured {
                 Ok(()) => {
                     failures = 0;
                     self.bar.inc(1);
                 }
                 Err(reason) => {
                     failures += 1;
-                    self.queue(|left| left.push_front(number));
                     if !self.stop.load(Ordering::Relaxed) {
                         let line = format!("{host}: part {number}: {reason}");
                         self.bar.suspend(|| eprintln!("{line}"));
@@ -120,8 +145,29 @@ impl Work<'_> {
         }
     }
 
-    fn queue<T>(&self, change: impl FnOnce(&mut VecDeque<u32>) -> T) -> T {
-        change(&mut self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Next {
+        let mut queue = self.queue();
+        match queue.left.pop_front() {
+            Some(number) => {
+                queue.under_way += 1;
+                Next::Part(number)
+            }
+            None if queue.under_way > 0 => Next::Wait,
+            None => Next::Nothing,
+        }
+    }
+
+    /// Ends a host's work on a part, which the next host gets if it is not measured.
+    fn give_back(&self, number: Option<u32>) {
+        let mut queue = self.queue();
+        queue.under_way -= 1;
+        if let Some(number) = number {
+            queue.left.push_front(number);
+        }
     }
 
     /// One part on one host, or the reason why there is none.
