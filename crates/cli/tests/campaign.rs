@@ -383,3 +383,53 @@ fn a_host_waits_for_parts_that_others_may_give_back() {
         },
     );
 }
+
+#[test]
+fn a_part_removes_only_labs_of_a_part_that_was_killed() {
+    enter(
+        "a_part_removes_only_labs_of_a_part_that_was_killed",
+        |bench| {
+            let mut cluster = Cluster::new(bench, 1);
+            cluster.start_ssh(bench);
+            // A campaign whose host is away is one without parts.
+            let file = bench.file("campaign", &study(1).replace("300ms", "20s"));
+            let runs = bench.root().join("runs");
+            let submit = submission(&file, env!("CARGO_BIN_EXE_latlab"), &runs);
+            let said = bench.latlab(&[&submit[..], &["--ssh", "n9"]].concat());
+            assert_eq!(said.code, 1, "{said:#?}");
+            let campaign = only(&runs, "-campaign");
+            let part = ["campaign", "part", campaign.to_str().unwrap(), "1"];
+            let begun = bench.root().join("state/campaign-part.json");
+            let is_deployed = || fs::read_dir(bench.labs()).is_ok_and(|labs| labs.count() > 0);
+            let log = bench.root().join("part.log");
+            let killed_after = |told: &str| {
+                let mut command = bench.command(&part);
+                let command = command.stderr(fs::File::create(&log).unwrap());
+                let mut child = command.spawn().unwrap();
+                until("the part measures", || {
+                    let said = fs::read_to_string(&log).unwrap();
+                    said.contains(told) && begun.exists() && is_deployed()
+                });
+                child.kill().unwrap();
+                child.wait().unwrap();
+            };
+            killed_after("");
+            // Its lab is the next part's to remove.
+            killed_after("of a part that was killed here");
+            // The user removes it himself, and deploys his own of that name.
+            let name = bench.name("campaign");
+            bench.latlab(&["destroy", &name]).good();
+            let own = bench.file(
+                "own",
+                "name: NAME\ntopology: {nodes: {x: {kind: native}}}\n",
+            );
+            let text = fs::read_to_string(&own).unwrap();
+            fs::write(&own, text.replace(&bench.name("own"), &name)).unwrap();
+            bench.latlab(&["deploy", &own]).good();
+            bench
+                .latlab(&part)
+                .ended_badly(2, "is already deployed", "latlab destroy");
+            bench.exec(&name, "x", &["true"]).good();
+        },
+    );
+}

@@ -6,7 +6,7 @@
 //! | `/var/lib/latlab/hosts/LAB.json` | the hosts of a lab that was deployed from here onto several | until it is destroyed on all of them |
 //! | `/var/lib/latlab/host.key` | this machine's private key of sealed links | until removed by hand |
 //! | `/var/lib/latlab/tuning.json` | what was tuned, for whom, and what was there before | until all of it is reverted |
-//! | `/var/lib/latlab/campaign-part.json` | which labs a part of a campaign deploys | until it is measured |
+//! | `/var/lib/latlab/campaign-part.json` | which labs a part of a campaign deploys, and from which file | until it is measured |
 //! | `/run/latlab/LAB` | pinned namespaces, writable layers, sockets, logs | until the next boot |
 //! | `/var/cache/latlab` | unpacked kernels and images, verdicts of `doctor` | until `latlab cache clean` |
 //!

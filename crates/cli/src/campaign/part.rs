@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use latlab_host::dirs::Dirs;
 use latlab_host::lab;
 use latlab_host::sys::file::{Lock, write_atomically};
 use latlab_model::plan::PartNumber;
+use serde::{Deserialize, Serialize};
 
 use crate::args;
 use crate::campaign::progress;
@@ -18,6 +20,14 @@ use crate::run;
 
 /// A part whose connection was lost needs some seconds to remove its lab.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The part that is measured on this machine, or was when latlab was killed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Begun {
+    /// The file that its labs are deployed from.
+    study: PathBuf,
+    labs: Vec<String>,
+}
 
 pub fn measure(campaign: &CampaignDir, number: u32) -> Outcome {
     need_root("campaign part", "it deploys labs")?;
@@ -43,11 +53,11 @@ pub fn measure(campaign: &CampaignDir, number: u32) -> Outcome {
     let deployed = lab::list(&dirs).map_err(explain)?;
     let are_free = !record.labs.iter().any(|lab| deployed.contains(lab));
     if are_free {
-        write_atomically(
-            &dirs.campaign_part(),
-            &serde_json::to_vec(&record.labs)?,
-            0o600,
-        )?;
+        let begun = Begun {
+            study: campaign.study().canonicalize()?,
+            labs: record.labs.clone(),
+        };
+        write_atomically(&dirs.campaign_part(), &serde_json::to_vec(&begun)?, 0o600)?;
     }
     let outcome = run::run(&options(campaign, &record, number));
     if are_free {
@@ -85,20 +95,24 @@ fn lock(dirs: &Dirs) -> Result<Lock, Failure> {
     })
 }
 
-/// Removes the labs of a part that was killed on this machine, with the settings that they changed.
+/// Removes the labs of a part that was killed on this machine, with the settings that they changed. Labs of the same names
+/// that others deployed since then stay.
 fn remove_leftovers(dirs: &Dirs) -> Result<(), Failure> {
     let path = dirs.campaign_part();
     let text = match fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         read => read.hint("it names the labs of a part that was killed here")?,
     };
-    let labs: Vec<String> = serde_json::from_slice(&text).map_err(|error| {
+    let begun: Begun = serde_json::from_slice(&text).map_err(|error| {
         Failure::new(
             format!("cannot read {}: {error}", path.display()),
             "destroy the labs that a part left (`latlab inspect`), and remove the file",
         )
     })?;
-    for name in labs {
+    for name in begun.labs {
+        if !lab::is_of_file(dirs, &name, &begun.study).map_err(explain)? {
+            continue;
+        }
         if let Some(removed) = lab::destroy(dirs, &name).map_err(explain)? {
             eprintln!("removed lab `{name}` of a part that was killed here");
             for warning in removed.warnings {

@@ -1,5 +1,7 @@
 //! Deployed labs, read from the disk and compared with the machine.
 
+use std::path::Path;
+
 use latlab_model::kinds::{Acceleration, NodeKind};
 use latlab_model::plan::{Plan, StoragePlan};
 use latlab_model::state::{LabState, NodeRow, RowStart};
@@ -61,6 +63,17 @@ pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
         what: "half-made",
     };
     Ok(read_state(dirs, name)?.ok_or_else(not_up)?.plan)
+}
+
+/// Whether a lab was deployed from this file, whose path is canonical. So is one that has no state yet, or no more: nothing
+/// of it is on the machine.
+pub fn is_of_file(dirs: &Dirs, name: &str, file: &Path) -> Result<bool, Error> {
+    match read_state(dirs, name) {
+        Ok(Some(state)) => Ok(state.file.is_some_and(|of| Path::new(&of) == file)),
+        Ok(None) => Ok(!dirs.state(name).exists()),
+        Err(Error::NoLab(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 impl Lab {

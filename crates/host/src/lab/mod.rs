@@ -43,7 +43,7 @@ pub use crate::nodes::{Moved, Stood};
 pub use deployed::Lab;
 pub use destroy::{Removed, destroy};
 pub use error::Error;
-pub use inspect::{inspect, list, plan_of, restarts};
+pub use inspect::{inspect, is_of_file, list, plan_of, restarts};
 pub use memory::available_bytes;
 pub use options::{Options, Step};
 pub use scripts::RunScripts;
