@@ -28,6 +28,14 @@ pub enum Error {
     Password { host: String, user: String },
     #[error("the controller of host `{host}` knows no user `{user}`")]
     User { host: String, user: String },
+    /// The user is known, with a role that lacks a privilege.
+    #[error("the controller of host `{host}` does not let `{user}` {action}: {reason}")]
+    Forbidden {
+        host: String,
+        user: String,
+        action: String,
+        reason: String,
+    },
     #[error("the controller of host `{host}` does not have the cipher suite")]
     Cipher { host: String },
     #[error("the controller of host `{host}` has a certificate that is not trusted: {reason}")]
@@ -67,6 +75,9 @@ impl Error {
             Error::Unknown { .. } => "check `address`",
             Error::Password { .. } => "check `password`",
             Error::User { .. } => "check `user`, and that it may use IPMI over the network",
+            Error::Forbidden { .. } => {
+                "give the user a role that may do that: Operator switches and reads, as a rule"
+            }
             Error::Cipher { .. } => "leave `cipher` out, or set the one that it has: often 17 or 3",
             Error::Untrusted { .. } => "`authority:` is the file of the one who signed it, in PEM",
             Error::NoConsole { .. } => "many controllers have one over IPMI: `type: ipmi`",

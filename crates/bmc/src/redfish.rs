@@ -66,7 +66,7 @@ impl Redfish {
             .header("Authorization", &self.authorization)
             .header("Accept", "application/json")
             .call();
-        self.read("answer", answer)
+        self.read(&format!("read {path}"), answer)
     }
 
     fn post(&self, action: &str, path: &str, body: &Value) -> Result<(), Error> {
@@ -103,9 +103,15 @@ impl Redfish {
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
         match status {
             200..=299 => Ok(value),
-            401 | 403 => Err(Error::Password {
+            401 => Err(Error::Password {
                 host: self.host.clone(),
                 user: self.user.clone(),
+            }),
+            403 => Err(Error::Forbidden {
+                host: self.host.clone(),
+                user: self.user.clone(),
+                action: action.to_owned(),
+                reason: reason(&value, status),
             }),
             _ => Err(self.refused(action, reason(&value, status))),
         }

@@ -1,14 +1,17 @@
-//! A machine that is switched over Redfish: OpenStack's emulator (sushy-tools) with a system that only counts as one.
-//!
-//! Runs where `LATLAB_TEST_PYTHON` names a Python with the emulator; `scripts/run-tests python` sets it.
+//! A machine that is switched over Redfish: OpenStack's emulator (sushy-tools) with a system that only counts as one. That
+//! runs where `LATLAB_TEST_PYTHON` names a Python with the emulator; `scripts/run-tests python` sets it. A service of a few
+//! documents answers what the emulator cannot.
 
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::{Bench, Said, enter, tool, until};
+use serde_json::{Value, json};
 
 const SYSTEM: &str = "26a5f1c4-0e2b-4b67-a0dd-2f2b8a9dc8f1";
 
@@ -123,4 +126,74 @@ fn redfish_switches_a_machine() {
         fs::write(format!("{root}/password"), "wrong\n").unwrap();
         host(bench, &["dut", "power"]).refused(2, "refuses the password", "check `password`");
     });
+}
+
+/// A service of documents with their status, by path; the others are missing. Its thread ends with the test's process.
+fn serve(port: u16, documents: &[(&str, u16, Value)]) {
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let documents: Vec<_> = documents
+        .iter()
+        .map(|(path, status, body)| ((*path).to_owned(), *status, body.to_string()))
+        .collect();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let asked = head.first().and_then(|line| line.split(' ').nth(1));
+            let found = documents
+                .iter()
+                .find(|(path, ..)| Some(path.as_str()) == asked);
+            let (status, body) = found.map_or((404, "{}"), |(_, status, body)| (*status, body));
+            let answer = format!(
+                "HTTP/1.1 {status} told\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n{body}",
+                body.len()
+            );
+            // A client that went away reads nothing.
+            stream.write_all(answer.as_bytes()).ok();
+        }
+    });
+}
+
+/// A collection of these paths.
+fn collection(paths: &[&str]) -> Value {
+    let members = paths.iter().map(|path| json!({ "@odata.id": path }));
+    json!({ "Members": members.collect::<Vec<_>>() })
+}
+
+/// Hosts on ports of this machine, which are switched over Redfish; ssh reaches them too.
+fn services(bench: &Bench, hosts: &[(&str, u16)]) {
+    tool(&["ip", "link", "set", "lo", "up"]);
+    bench.take_as_given();
+    let password = bench.root().join("password");
+    fs::write(&password, "secret\n").unwrap();
+    let lines = hosts.iter().map(|(name, port)| {
+        format!(
+            "  {name}: {{ssh: {name}, bmc: {{type: redfish, address: \"http://127.0.0.1:{port}\", user: admin, \
+             password: {{file: {}}}}}}}\n",
+            password.display()
+        )
+    });
+    let text = format!("hosts:\n{}", lines.collect::<String>());
+    fs::write(bench.root().join("files/hosts.yaml"), text).unwrap();
+}
+
+const SYSTEMS: &str = "/redfish/v1/Systems";
+
+#[test]
+fn a_user_without_the_privilege_has_no_wrong_password() {
+    enter(
+        "a_user_without_the_privilege_has_no_wrong_password",
+        |bench| {
+            services(bench, &[("dut", 8081)]);
+            let refusal = json!({"error": {"message": "general", "@Message.ExtendedInfo": [
+                {"Message": "The account lacks the privilege Login."}]}});
+            serve(8081, &[(SYSTEMS, 403, refusal)]);
+            host(bench, &["dut", "power"]).refused(
+                2,
+                "does not let `admin` read /redfish/v1/Systems: The account lacks the privilege Login.",
+                "role",
+            );
+        },
+    );
 }
