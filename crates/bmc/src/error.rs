@@ -50,6 +50,13 @@ pub enum Error {
         action: String,
         reason: String,
     },
+    /// The controller answers, and is slow.
+    #[error("the controller of host `{host}` has not done `{action}` within {seconds} s")]
+    Unfinished {
+        host: String,
+        action: String,
+        seconds: u64,
+    },
     #[error("host `{host}` is still {state} {seconds} s after it was told to {action}")]
     NotSwitched {
         host: String,
@@ -83,6 +90,9 @@ impl Error {
             Error::NoConsole { .. } => "many controllers have one over IPMI: `type: ipmi`",
             Error::Busy { .. } => "`--take` ends the other session",
             Error::Refused { .. } => "the controller's own page or log may say more",
+            Error::Unfinished { .. } => {
+                "try again; other sessions, or its own page, may keep it busy"
+            }
             Error::NotSwitched { .. } => {
                 "its system may hang, or take longer: `--wait`; `power off` does not ask the system"
             }

@@ -12,6 +12,8 @@ const TOOL: &str = "ipmitool";
 const MAX_PASSWORD_BYTES: usize = 20;
 /// Time of a command in all.
 const TIMEOUT: Duration = Duration::from_secs(9);
+/// The same of reading all sensors, each with requests of its own: a slow controller of a large machine takes a minute.
+const SENSORS_TIMEOUT: Duration = Duration::from_secs(120);
 /// Seconds until a request is sent again, and how often: a controller that is away is told after six seconds.
 const RETRY_SECONDS: &str = "1";
 const RETRIES: &str = "2";
@@ -69,23 +71,35 @@ impl Ipmi {
     }
 
     fn run(&self, words: &[&str]) -> Result<tool::Said, Error> {
-        let run = |words: &[&str]| {
-            tool::run(self.command(words), TIMEOUT)
+        self.run_within(words, limit_of(words))
+    }
+
+    fn run_within(&self, words: &[&str], limit: Duration) -> Result<tool::Said, Error> {
+        let run = |words: &[&str], limit| {
+            tool::run(self.command(words), limit)
                 .map_err(|source| Error::Tool { tool: TOOL, source })
         };
         let begun = Instant::now();
-        let said = run(words)?;
+        let said = run(words, limit)?;
         let has_session = !said.stderr.contains("Unable to establish IPMI");
         match said.code {
             Some(0) => Ok(said),
             Some(_) if !has_session && begun.elapsed() >= SILENCE => Err(self.silent()),
             // Only with `-v` the tool says why.
             Some(_) if !has_session => {
-                let told = run(&["-v", "mc", "info"])?;
+                let told = run(&["-v", "mc", "info"], TIMEOUT)?;
                 Err(self.no_session(&told))
             }
             Some(_) => Err(self.refused(words, &said)),
-            None => Err(self.silent()),
+            // The tool's words are lost in its buffer: another request shows whether the controller answers.
+            None => match run(&["mc", "info"], TIMEOUT)?.code {
+                Some(0) => Err(Error::Unfinished {
+                    host: self.host.clone(),
+                    action: words.join(" "),
+                    seconds: limit.as_secs(),
+                }),
+                _ => Err(self.silent()),
+            },
         }
     }
 
@@ -217,6 +231,13 @@ impl Controller for Ipmi {
     }
 }
 
+fn limit_of(words: &[&str]) -> Duration {
+    match words.contains(&"sdr") {
+        true => SENSORS_TIMEOUT,
+        false => TIMEOUT,
+    }
+}
+
 /// A line of `sdr list` as comma-separated values: name, reading, unit, state.
 fn sensor(line: &str) -> Option<Sensor> {
     let mut fields = line.split(',');
@@ -249,6 +270,12 @@ mod tests {
         let none = sensor("Fan 2,,,ns").unwrap();
         assert_eq!((none.value, none.state.as_str()), (None, "no reading"));
         assert_eq!(sensor("no sensor"), None);
+    }
+
+    #[test]
+    fn a_slow_reading_of_all_sensors_is_waited_for() {
+        assert_eq!(limit_of(&["-c", "sdr", "list", "full"]), SENSORS_TIMEOUT);
+        assert_eq!(limit_of(&["chassis", "power", "status"]), TIMEOUT);
     }
 
     #[test]

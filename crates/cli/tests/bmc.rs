@@ -543,3 +543,45 @@ fn sensors_of_a_machine_stand_beside_a_run() {
         drop(controlled);
     });
 }
+
+/// A tool whose controller is slow: its sensors come after more than nine seconds, its power not at all.
+const SLOW: &str = "#!/bin/sh
+case \"$*\" in
+*'mc info') ;;
+*sdr*) sleep 10; echo 'CPU Temp,61,degrees C,ok' ;;
+*) exec sleep 1000 ;;
+esac
+";
+
+#[test]
+fn a_slow_controller_is_not_taken_for_one_that_is_away() {
+    enter(
+        "a_slow_controller_is_not_taken_for_one_that_is_away",
+        |bench| {
+            hosts(bench);
+            let tool_file = bench.root().join("ipmitool");
+            fs::write(&tool_file, SLOW).unwrap();
+            tool(&["chmod", "755", tool_file.to_str().unwrap()]);
+            let path = format!(
+                "{}:{}",
+                bench.root().display(),
+                std::env::var("PATH").unwrap()
+            );
+            let begin = |words: &[&str]| {
+                let mut command = command(bench, words);
+                command.env("BMC_PASSWORD", "secret").env("PATH", &path);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                command.spawn().unwrap()
+            };
+            let sensors = begin(&["dut", "sensors", "--format", "csv"]);
+            let power = begin(&["dut", "power"]);
+            finished(power).refused(
+                2,
+                "has not done `chassis power status` within 9 s",
+                "other sessions",
+            );
+            let said = finished(sensors).good();
+            assert!(said.out.contains("CPU Temp,61,degrees C,ok"), "{said:#?}");
+        },
+    );
+}
