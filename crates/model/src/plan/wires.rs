@@ -386,6 +386,18 @@ mod tests {
     }
 
     #[test]
+    fn a_device_with_several_interfaces_is_no_port() {
+        let mut facts = facts();
+        facts.machine.nics[1].pci = facts.machine.nics[0].pci.clone();
+        let said = read(&mut facts, "ports: {left: {pci: '01:00.0'}}\n");
+        let wanted = "port `left` (0000:01:00.0) has several interfaces: nic0, nic1\n  hint: name it by `interface`";
+        assert!(said.contains(wanted), "{said}");
+        let port = &facts.wiring.as_ref().unwrap().ports[0];
+        assert!(port.interface.is_none() && port.fault.is_some());
+        assert_eq!(read(&mut facts, "ports: {left: {interface: nic1}}\n"), "");
+    }
+
+    #[test]
     fn a_card_that_keeps_its_state_is_not_given() {
         let mut facts = facts();
         let nic = &mut facts.machine.nics[1];

@@ -122,7 +122,7 @@ fn find(port: &Port, facts: &Facts, driver_of: DriverOf<'_>, faults: &mut Faults
         name: name.to_owned(),
         ..WiredPort::default()
     };
-    let mut nics = facts.machine.nics.iter();
+    let nics = facts.machine.nics.iter();
     let (at, message, hint) = match &port.place {
         PortPlace::Interface(interface) => {
             wired.pci = facts.nic(interface).and_then(|nic| nic.pci.clone());
@@ -140,31 +140,47 @@ fn find(port: &Port, facts: &Facts, driver_of: DriverOf<'_>, faults: &mut Faults
         PortPlace::Pci(pci) => {
             let address = &pci.0;
             wired.pci = Some(address.clone());
-            if let Some(nic) = nics.find(|nic| nic.pci.as_ref() == Some(address)) {
-                wired.interface = Some(nic.name.clone());
-                return wired;
-            }
-            let (message, hint) = match driver_of(address) {
-                None => (
-                    format!("port `{name}`: this machine has no device {address} on its PCI bus"),
-                    cards(facts),
-                ),
-                Some(driver) => {
-                    let driver = driver.map_or("it has no driver".to_owned(), |driver| {
-                        format!("its driver is {driver}")
-                    });
-                    (
-                        format!("port `{name}` ({address}) has no interface here now: {driver}"),
-                        "`latlab inspect` lists the labs, of which one may have it; else bind its card's driver"
-                            .to_owned(),
-                    )
+            let found = nics.filter(|nic| nic.pci.as_ref() == Some(address));
+            let found: Vec<&str> = found.map(|nic| nic.name.as_str()).collect();
+            let (message, hint) = match found[..] {
+                [only] => {
+                    wired.interface = Some(only.to_owned());
+                    return wired;
                 }
+                [] => without_interface(name, address, facts, driver_of),
+                [first, ..] => (
+                    format!(
+                        "port `{name}` ({address}) has several interfaces: {}",
+                        found.join(", ")
+                    ),
+                    format!("name it by `interface`: `interface: {first}`"),
+                ),
             };
             (pci.at, message, hint)
         }
     };
     faults.push((at, Fault { message, hint }));
     wired
+}
+
+/// Why a port has no interface, and what to do.
+fn without_interface(
+    name: &str,
+    address: &str,
+    facts: &Facts,
+    driver_of: DriverOf<'_>,
+) -> (String, String) {
+    let Some(driver) = driver_of(address) else {
+        let message = format!("port `{name}`: this machine has no device {address} on its PCI bus");
+        return (message, cards(facts));
+    };
+    let driver = driver.map_or("it has no driver".to_owned(), |driver| {
+        format!("its driver is {driver}")
+    });
+    let hint =
+        "`latlab inspect` lists the labs, of which one may have it; else bind its card's driver";
+    let message = format!("port `{name}` ({address}) has no interface here now: {driver}");
+    (message, hint.to_owned())
 }
 
 /// The cards of the machine with their addresses.
