@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Bench, Said, enter, tool, until};
+use common::{Bench, Said, enter, finish, tool, until};
 use serde_json::{Value, json};
 
 const SYSTEM: &str = "26a5f1c4-0e2b-4b67-a0dd-2f2b8a9dc8f1";
@@ -194,6 +194,52 @@ fn a_user_without_the_privilege_has_no_wrong_password() {
                 "does not let `admin` read /redfish/v1/Systems: The account lacks the privilege Login.",
                 "role",
             );
+        },
+    );
+}
+
+/// An ssh to a machine that reboots when it is told to. `FAILS` says how often it does not tell its command line.
+const SSH: &str = r#"#!/bin/sh
+case "$*" in
+*random/boot_id*)
+    echo "start-$(cat DIR/starts)"
+    echo "1 (init) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 17 9 10"
+    ;;
+*"systemctl reboot"*) echo 2 >DIR/starts ;;
+*"cat /proc/cmdline"*)
+    echo x >>DIR/asked
+    [ "$(wc -l <DIR/asked)" -gt "$(cat DIR/fails)" ] || exit 255
+    echo quiet
+    ;;
+*) cat >/dev/null ;;
+esac
+"#;
+
+#[test]
+fn a_start_that_does_not_tell_its_parameters_is_no_success() {
+    enter(
+        "a_start_that_does_not_tell_its_parameters_is_no_success",
+        |bench| {
+            services(bench, &[("dut", 8084)]);
+            let system = json!({"PowerState": "On"});
+            let documents = [(SYSTEMS, 200, collection(&["/s/1"])), ("/s/1", 200, system)];
+            serve(8084, &documents);
+            let directory = bench.root().join("machine");
+            fs::create_dir(&directory).unwrap();
+            let ssh = directory.join("ssh");
+            fs::write(&ssh, SSH.replace("DIR", directory.to_str().unwrap())).unwrap();
+            tool(&["chmod", "755", ssh.to_str().unwrap()]);
+            let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+            let boot = |fails: &str, wait: &str| {
+                fs::write(directory.join("starts"), "1").unwrap();
+                fs::write(directory.join("fails"), fails).unwrap();
+                fs::write(directory.join("asked"), "").unwrap();
+                let words = ["host", "dut", "boot", "--format", "json", "--wait", wait];
+                finish(bench.command(&words).env("PATH", &path))
+            };
+            let said: Value = serde_json::from_str(&boot("1", "60").good().out).unwrap();
+            assert_eq!(said["command_line"], "quiet");
+            boot("1000", "2").refused(2, "is not back 2 s after its reboot", "console");
         },
     );
 }

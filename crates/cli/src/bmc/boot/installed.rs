@@ -3,6 +3,7 @@
 //! The drop-in is on the host, under a name of its own: it is the record of what was asked for, and is found by the next
 //! `boot` whatever became of this one.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use latlab_bmc::{Controller, Power};
@@ -67,14 +68,20 @@ pub(super) fn boot(
     let former = as_root(destination, CHANGE, &text)
         .map_err(|reason| refused(host, controller, "change the boot parameters", &reason))?;
     let former = words_of_drop_in(&former);
-    reboot::reboot(destination, limit, &stop, || true).map_err(|reason| {
+    let line = OnceCell::new();
+    // One that answers a moment after its start may be away in the next.
+    let tells_line = || match reboot::answer(destination, "cat /proc/cmdline") {
+        Some(answer) => line.set(answer).is_ok(),
+        None => false,
+    };
+    reboot::reboot(destination, limit, &stop, tells_line).map_err(|reason| {
         let message = format!("host `{name}` does not boot: {}", shown(&plain(&reason)));
         let hint = format!(
             "`latlab host {name} console` shows where it hangs; `power cycle` does not ask it"
         );
         Failure::new(message, hint)
     })?;
-    let line = reboot::answer(destination, "cat /proc/cmdline").unwrap_or_default();
+    let line = line.into_inner().unwrap_or_default();
     let has: Vec<&str> = line.split_whitespace().collect();
     let is_there = |word: &&String| has.contains(&word.as_str());
     let missing: Vec<String> = parameters
