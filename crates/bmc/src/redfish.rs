@@ -187,7 +187,17 @@ impl Redfish {
                 all.extend(items.map(|item| sensor(item, value, unit)));
             }
         }
-        Ok(all)
+        match said["Sensors"]["@odata.id"].as_str() {
+            Some(path) if all.is_empty() => self.one_by_one(path),
+            _ => Ok(all),
+        }
+    }
+
+    /// The readings of services without the two lists, which later versions deprecate: a resource for each (DSP0268, Sensor).
+    fn one_by_one(&self, collection: &str) -> Result<Vec<Sensor>, Error> {
+        let paths = members(&self.get(collection)?);
+        let read = |path: &String| Ok(sensor(&self.get(path)?, "Reading", ""));
+        paths.iter().map(read).collect()
     }
 }
 
@@ -267,7 +277,13 @@ impl Controller for Redfish {
         for chassis in members(&self.get(CHASSIS)?) {
             all.extend(self.readings(&chassis)?);
         }
-        Ok(all)
+        match all.is_empty() {
+            true => Err(self.refused(
+                "tell its sensors",
+                "no chassis has `Thermal`, `Power` or `Sensors` with readings",
+            )),
+            false => Ok(all),
+        }
     }
 
     fn uuid(&self) -> Result<Option<String>, Error> {

@@ -179,6 +179,7 @@ fn services(bench: &Bench, hosts: &[(&str, u16)]) {
 }
 
 const SYSTEMS: &str = "/redfish/v1/Systems";
+const CHASSIS: &str = "/redfish/v1/Chassis";
 
 #[test]
 fn a_user_without_the_privilege_has_no_wrong_password() {
@@ -196,6 +197,35 @@ fn a_user_without_the_privilege_has_no_wrong_password() {
             );
         },
     );
+}
+
+#[test]
+fn sensors_of_a_service_without_lists_are_read() {
+    enter("sensors_of_a_service_without_lists_are_read", |bench| {
+        services(bench, &[("dut", 8082), ("bare", 8083)]);
+        let sensor = |name: &str, reading: f64, unit: &str| json!({"Name": name, "Reading": reading, "ReadingUnits": unit, "Status": {"Health": "OK"}});
+        serve(
+            8082,
+            &[
+                (CHASSIS, 200, collection(&["/c/1"])),
+                ("/c/1", 200, json!({"Sensors": {"@odata.id": "/c/1/s"}})),
+                ("/c/1/s", 200, collection(&["/c/1/s/t", "/c/1/s/p"])),
+                ("/c/1/s/t", 200, sensor("Inlet", 21.5, "Cel")),
+                ("/c/1/s/p", 200, sensor("PSU", 187.0, "W")),
+            ],
+        );
+        let bare = [
+            (CHASSIS, 200, collection(&["/c/1"])),
+            ("/c/1", 200, json!({"Name": "chassis"})),
+        ];
+        serve(8083, &bare);
+        let said = host(bench, &["dut", "sensors", "--format", "csv"]).good();
+        assert_eq!(
+            said.out,
+            "SENSOR,VALUE,UNIT,STATE\nInlet,21.5,Cel,ok\nPSU,187,W,ok\n"
+        );
+        host(bench, &["bare", "sensors"]).refused(2, "no chassis has `Thermal`", "page or log");
+    });
 }
 
 /// An ssh to a machine that reboots when it is told to. `FAILS` says how often it does not tell its command line.
