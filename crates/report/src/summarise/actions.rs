@@ -47,10 +47,17 @@ fn row(cell: &str, all: &[&ActionRecord]) -> Option<Actions> {
     })
 }
 
-/// Notes for each action the longest time between arrivals, in order of time, that it is to blame for.
+/// Notes for each action the longest time between arrivals, in order of time, that it is to blame for. Silence that begins
+/// after the next order is the next action's.
 pub(super) fn note_gaps(actions: &mut [ActionRecord], arrivals: &[i64]) {
+    let orders: Vec<i64> = actions.iter().map(|action| action.asked_ns).collect();
     for action in actions {
-        let (from, to) = (action.asked_ns, action.done_ns.saturating_add(AFTERMATH_NS));
+        let (from, done) = (action.asked_ns, action.done_ns);
+        let later = orders
+            .iter()
+            .copied()
+            .filter(|at| *at > from && *at >= done);
+        let to = later.fold(done.saturating_add(AFTERMATH_NS), i64::min);
         let meets = |pair: &&[i64]| pair[0] <= to && pair[1] >= from;
         let gaps = arrivals.windows(2).filter(meets);
         action.gap_ns = gaps.map(|pair| pair[1].abs_diff(pair[0])).max();
@@ -99,6 +106,23 @@ mod tests {
             gaps,
             [Some(4590), Some(199), None].map(|gap| gap.map(|ms| ms * MS as u64))
         );
+    }
+
+    #[test]
+    fn silence_after_the_next_order_belongs_to_the_next_action() {
+        const MS: i64 = 1_000_000;
+        let steady = (0..1000).map(|at| at * 10);
+        let silent = |at: &i64| (100..150).contains(at) || (610..1010).contains(at);
+        let arrivals: Vec<i64> = steady.filter(|at| !silent(at)).map(|at| at * MS).collect();
+        let mut actions = [
+            action(95 * MS, 140 * MS),
+            action(595 * MS, 1000 * MS),
+            // Within another one.
+            action(700 * MS, 800 * MS),
+        ];
+        note_gaps(&mut actions, &arrivals);
+        let gaps = actions.each_ref().map(|action| action.gap_ns);
+        assert_eq!(gaps, [60, 410, 410].map(|ms| Some(ms * MS as u64)));
     }
 
     #[test]
