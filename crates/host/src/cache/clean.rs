@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use super::entry::{Entry, Kind, LabUse};
 use super::error::Error;
-use super::find::{REMOVING, find_in, list};
+use super::find::{find_in, list};
 use super::in_use::alone;
-use crate::sys::tree;
+use crate::sys::cached;
 
 /// Another latlab is waited for this long by one who was asked to remove entries.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -109,19 +109,8 @@ fn beyond(cache: &Path) -> Result<Vec<Entry>, Error> {
     Ok(KEPT.into_iter().flat_map(of).collect())
 }
 
-/// Removes an entry, which no process finds from the first moment on.
 fn remove(path: &Path) -> Result<(), Error> {
-    let failed = || Error::io("remove", path);
-    if !path.is_dir() {
-        return fs::remove_file(path).map_err(failed());
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let going = match name.starts_with(REMOVING) {
-        true => path.to_owned(),
-        false => path.with_file_name(format!("{REMOVING}{name}")),
-    };
-    fs::rename(path, &going).map_err(failed())?;
-    tree::remove(&going).map_err(failed())
+    cached::remove(path).map_err(Error::io("remove", path))
 }
 
 /// Removes what is noted of images that are gone.

@@ -9,9 +9,8 @@ use std::time::SystemTime;
 
 use super::entry::{Entry, Kind, LabUse};
 use super::error::Error;
+use crate::sys::cached::REMOVING;
 
-/// Begins the name of an entry that is being removed.
-pub(super) const REMOVING: &str = ".remove-";
 /// Names of what is under way, by how they begin or end.
 const BEGUN: [&str; 4] = [REMOVING, ".make-", ".unpack-", ".fetch-"];
 const UNFINISHED: [&str; 3] = [".new", ".excluded", ".tmp"];

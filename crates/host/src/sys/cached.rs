@@ -5,6 +5,11 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::tree;
+
+/// Begins the name of an entry that is being removed.
+pub const REMOVING: &str = ".remove-";
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Marks a file as used now. Fails when it is not there.
@@ -29,6 +34,26 @@ pub fn used(file: &Path) -> Option<SystemTime> {
     fs::metadata(file).and_then(|of| of.modified()).ok()
 }
 
+/// Removes an entry, which no process finds from the first moment on. Not an error if it is gone.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let gone = |result: io::Result<()>| match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    };
+    if !path.is_dir() {
+        return gone(fs::remove_file(path));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with(REMOVING) {
+        return tree::remove(path);
+    }
+    let going = path.with_file_name(format!("{REMOVING}{name}"));
+    // That of a removal that was cut off.
+    tree::remove(&going)?;
+    gone(fs::rename(path, &going))?;
+    tree::remove(&going)
+}
+
 /// Removes the files and directories of `dir` but for the `kept` that were used last. Those that `when` does not know stay.
 pub fn remove_oldest(
     dir: &Path,
@@ -43,10 +68,7 @@ pub fn remove_oldest(
     found.sort();
     let excess = found.len().saturating_sub(kept);
     for (_, path) in found.iter().take(excess) {
-        match path.is_dir() {
-            true => fs::remove_dir_all(path)?,
-            false => fs::remove_file(path)?,
-        }
+        remove(path)?;
     }
     Ok(())
 }
@@ -54,6 +76,21 @@ pub fn remove_oldest(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_is_removed_also_where_a_removal_was_cut_off() {
+        let name = format!("latlab-cached-removed-{}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        for name in ["entry", ".remove-entry"] {
+            fs::create_dir_all(dir.join(name)).unwrap();
+            fs::write(dir.join(name).join("file"), "").unwrap();
+        }
+        for _ in 0..2 {
+            remove(&dir.join("entry")).unwrap();
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        }
+        fs::remove_dir(dir).unwrap();
+    }
 
     #[test]
     fn what_was_used_last_is_kept_and_what_is_not_known_stays() {

@@ -121,9 +121,12 @@ impl Templates {
 }
 
 impl Template {
-    /// Marks it as used.
+    /// Marks it as used. One of which a removal was cut off is none.
     fn is_there(&self) -> bool {
-        cached::mark_used(&self.dir.join(DESCRIPTION)).is_ok()
+        let is_whole = [MEMORY, STATE]
+            .iter()
+            .all(|name| self.dir.join(name).exists());
+        is_whole && cached::mark_used(&self.dir.join(DESCRIPTION)).is_ok()
     }
 
     pub fn state(&self) -> Result<Vec<u8>, Error> {
@@ -155,6 +158,8 @@ impl Template {
                 io::Write::write_all(&mut file, content)?;
                 file.sync_all()?;
             }
+            // A part of one may be there, and a rename does not replace it.
+            cached::remove(&self.dir)?;
             fs::rename(&new, &self.dir)?;
             sync_directory(self.dir.parent().unwrap_or(Path::new("/")))
         };
@@ -290,6 +295,27 @@ pub(super) fn leave_memory_out(qmp: &mut Qmp) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_template_takes_the_place_of_a_part_of_one() {
+        let name = format!("latlab-template-{}", std::process::id());
+        let cache = std::env::temp_dir().join(name);
+        let template = Template {
+            dir: cache.join("digest"),
+        };
+        for part in [MEMORY, STATE, DESCRIPTION] {
+            fs::create_dir_all(&template.dir).unwrap();
+            fs::write(template.dir.join(part), "old").unwrap();
+            assert!(!template.is_there(), "{part}");
+            let memory = sealed::empty_memory(1 << 16).unwrap();
+            template.keep(&memory, b"new", "description").unwrap();
+            assert!(template.is_there());
+            assert_eq!(template.state().unwrap(), b"new");
+            assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
+            fs::remove_dir_all(&template.dir).unwrap();
+        }
+        fs::remove_dir(cache).unwrap();
+    }
 
     #[test]
     fn the_clock_page_loses_its_address_and_nothing_else_changes() {
