@@ -95,6 +95,49 @@ fn a_guest_moves_while_it_runs() {
     });
 }
 
+/// Two hosts, and a VM that writes to all of a large memory again and again.
+const BUSY: &str = "name: NAME\ntopology:\n  nodes: {n: {kind: native}, \
+    v: {kind: vm, acceleration: tcg, memory: 256MiB, root: disk, image: ROOT, start: clone}}\n  links:\n    \
+    - {name: lan, type: overlay, carrier: vxlan, endpoints: [\"n:eth0\", \"v:eth0\"]}\n";
+
+/// Writes to each of 16,384 pages, none of which is zero, in less time than it takes to copy them.
+const WRITER: &str = r"
+#include <string.h>
+static volatile unsigned char pages[16384][4096];
+int main(void)
+{
+    memset((void *)pages, 85, sizeof pages);
+    for (;;)
+        for (int i = 0; i < 16384; i++)
+            pages[i][0]++;
+}
+";
+
+#[test]
+fn a_guest_that_writes_faster_than_it_is_copied_is_stopped_and_moves() {
+    if !guests() || !can_move() {
+        return;
+    }
+    let name = "a_guest_that_writes_faster_than_it_is_copied_is_stopped_and_moves";
+    enter(name, |bench| {
+        let root = bench.small_root();
+        let source = bench.root().join("writer.c");
+        fs::write(&source, WRITER).unwrap();
+        let (source, program) = (source.to_str().unwrap(), root.join("bin/writer"));
+        let program = program.to_str().unwrap();
+        common::tool(&["musl-gcc", "-O2", "-static", "-o", program, source]);
+        let lab = bench.deploy("busy", &BUSY.replace("ROOT", root.to_str().unwrap()));
+        let write = ["sh", "-c", "writer > /dev/null 2>&1 &"];
+        bench.exec(&lab, "v", &write).good();
+        let told = bench.latlab(&["migrate", &lab, "v", "--to", "n"]).good();
+        println!("{}", told.out);
+        assert!(told.out.contains("stopped for the rest"), "{}", told.out);
+        bench.exec(&lab, "v", &["ping", "-c1", "-W20", "n"]).good();
+        bench.latlab(&["destroy", &lab]).good();
+        bench.assert_clean();
+    });
+}
+
 const STUDY: &str = "name: moved\nlab:\n  name: NAME\n  topology:\n    nodes: {n: {kind: native}, \
     v: {kind: vm, acceleration: tcg, memory: 256MiB, root: disk, image: empty}, o: {kind: native}}\n    \
     links: [{type: overlay, carrier: udp, endpoints: [\"n:eth0\", \"v:eth0\", \"o:eth0\"]}]\nmeasurements:\n  \

@@ -27,7 +27,7 @@ use super::state;
 use crate::nodes::driver::Switch;
 use crate::nodes::stood::{Stood, monotonic_ns};
 
-/// Time for QEMU to stop, send and load the devices and the last pages.
+/// Time for QEMU to stop, send and load the devices and the last pages, where these are few.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The name under which the source knows the socket to the target.
 const NAME: &str = "target";
@@ -60,7 +60,11 @@ pub(super) fn run(
     let mut from = source.qmp()?;
     let mut to = target.qmp()?;
     let result = copy(&mut from, &mut to, channel).and_then(|copied| {
-        let followed = hand_over(&mut from, &mut to, switch)?;
+        let timeout = match copied.was_forced {
+            true => state::TIMEOUT,
+            false => SWITCH_TIMEOUT,
+        };
+        let followed = hand_over(&mut from, &mut to, switch, timeout)?;
         Ok((copied, followed.err()))
     });
     match result {
@@ -93,15 +97,15 @@ pub(super) fn run(
     }
 }
 
-/// A guest that stands still, with all but a small rest of its memory at the target.
+/// A guest that stands still, with all but a rest of its memory at the target.
 struct Copied {
-    /// The guest had to be stopped for that.
+    /// It wrote faster than it was copied, and the rest may be large.
     was_forced: bool,
     /// On the host's monotonic clock.
     stopped_ns: Option<u64>,
 }
 
-/// Copies memory until the source stands still and the rest is small.
+/// Copies memory until the rest is small, or for long enough, and the source stands still.
 fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<Copied, Error> {
     let events = json!({"capability": "events", "state": true});
     let whole = json!({"capability": "x-ignore-shared", "state": false});
@@ -129,7 +133,7 @@ fn copy(from: &mut Qmp, to: &mut Qmp, channel: &UnixStream) -> Result<Copied, Er
     let mut event = from.await_event(state::MAX_RUNNING, is_news)?;
     let was_forced = event.is_none();
     if was_forced {
-        from.execute("stop", &json!({}))?;
+        from.execute("migrate-set-parameters", &state::for_any_rest())?;
         let left = state::TIMEOUT.saturating_sub(began.elapsed());
         event = from.await_event(left, is_news)?;
     }
@@ -150,12 +154,13 @@ fn hand_over(
     from: &mut Qmp,
     to: &mut Qmp,
     switch: &mut dyn Switch,
+    timeout: Duration,
 ) -> Result<Result<(), String>, Error> {
     let at = json!({"state": "pre-switchover"});
     from.execute("migrate-continue", &at)?;
     let followed = switch.stopped();
     let runs = |event: &Event| event.name == "RESUME" || status(event) == Some("failed");
-    match to.await_event(SWITCH_TIMEOUT, runs)? {
+    match to.await_event(timeout, runs)? {
         Some(event) if event.name == "RESUME" => Ok(followed),
         Some(_) => Err(state::failed("the target could not load the guest")),
         None => Err(state::failed("the target did not begin to run in time")),

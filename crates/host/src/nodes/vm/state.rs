@@ -10,7 +10,7 @@ use super::qmp::Qmp;
 /// The first version whose emulator keeps track of all that a running guest writes. Before it, a busy guest panics or
 /// is silent after most live migrations.
 const TRACKING_EMULATOR: u64 = 9;
-/// A guest that writes faster than it is copied is stopped after this.
+/// A guest that writes faster than it is copied is stopped for the rest after this.
 pub(super) const MAX_RUNNING: Duration = Duration::from_secs(20);
 /// Guests of some gigabytes to a slow disk.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
@@ -25,6 +25,12 @@ const DOWNTIME_MS: u64 = 10;
 /// The parameters of a migration.
 pub(super) fn limits() -> Value {
     json!({"max-bandwidth": BANDWIDTH, "downtime-limit": DOWNTIME_MS})
+}
+
+/// The parameter with which QEMU stops the guest whatever the rest is. A guest that `stop` has stopped would stand still
+/// at its new place, too: QEMU sends along that it was paused.
+pub(super) fn for_any_rest() -> Value {
+    json!({"downtime-limit": TIMEOUT.as_millis() as u64})
 }
 
 pub(super) fn runs(qmp: &mut Qmp) -> Result<bool, Error> {
