@@ -132,7 +132,10 @@ fn lives_on(bench: &Bench, lab: &str) {
     let to = second.to_str().unwrap();
     said(bench, lab, "echo four > /tmp/x");
     bench.latlab(&["pause", lab, "v"]).good();
-    bench.latlab(&["snapshot", lab, "v", "--to", to]).good();
+    let before = bench.root().join("before");
+    for to in [before.to_str().unwrap(), to] {
+        bench.latlab(&["snapshot", lab, "v", "--to", to]).good();
+    }
     let rows = bench.latlab(&["inspect", lab]).good().out;
     assert!(rows.contains("paused"), "{rows}");
     restore(bench, lab, &second);

@@ -34,6 +34,9 @@ pub(super) fn save(vm: &Vm, is_emulated: bool, into: &Path) -> Result<Option<Sto
     let mut qmp = vm.qmp()?;
     let runs = state::runs(&mut qmp)?;
     let is_live = state::can_copy_running(&mut qmp, is_emulated)?;
+    if !runs {
+        state::make_savable(&mut qmp)?;
+    }
     qmp.forget_events();
     if runs && !is_live {
         qmp.execute("stop", &json!({}))?;

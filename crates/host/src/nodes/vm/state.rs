@@ -38,6 +38,17 @@ pub(super) fn runs(qmp: &mut Qmp) -> Result<bool, Error> {
     Ok(status.get("running").and_then(Value::as_bool) == Some(true))
 }
 
+/// Has a guest that stands still be one that can be saved. QEMU refuses that of one that was saved since it was paused,
+/// until its CPUs have run.
+pub(super) fn make_savable(qmp: &mut Qmp) -> Result<(), Error> {
+    let status = qmp.execute("query-status", &json!({}))?;
+    if status.get("status").and_then(Value::as_str) == Some("postmigrate") {
+        qmp.execute("cont", &json!({}))?;
+        qmp.execute("stop", &json!({}))?;
+    }
+    Ok(())
+}
+
 /// Whether memory may be copied while the guest runs.
 pub(super) fn can_copy_running(qmp: &mut Qmp, is_emulated: bool) -> Result<bool, Error> {
     if !is_emulated {
