@@ -119,6 +119,24 @@ fn refusals(bench: &Bench, lab: &str, dir: &Path) {
     )
     .unwrap();
     restore().refused(2, "`512M` then, `256M` now", "the same QEMU");
+    for (then, now) in [
+        ("\"mtu\": 1500", "\"mtu\": 1400"),
+        ("198.18.0.2/24", "198.18.0.9/24"),
+    ] {
+        assert!(text.contains(then), "{text}");
+        fs::write(copy.join("snapshot.json"), text.replacen(then, now, 1)).unwrap();
+        restore().refused(2, "then, `eth0 mtu 1500 198.18.0.2/24", "fields of the lab");
+    }
+    fs::write(
+        copy.join("snapshot.json"),
+        text.replace("\"hosts\": \"", "\"hosts\": \"0"),
+    )
+    .unwrap();
+    restore().refused(
+        2,
+        "the lab's nodes have other names or addresses",
+        "fields of the lab",
+    );
     fs::write(copy.join("snapshot.json"), &text).unwrap();
     let state = fs::File::options().write(true).open(copy.join("state"));
     let state = state.unwrap();

@@ -161,7 +161,7 @@ fn what_cannot_be_kept_or_started_is_refused_and_nothing_changes() {
             let description = good.join("snapshot.json");
             let text = fs::read_to_string(&description).unwrap();
             for (old, new, what) in [
-                ("latlab.snapshot/2", "latlab.snapshot/9", "its format is"),
+                ("latlab.snapshot/3", "latlab.snapshot/9", "its format is"),
                 ("\"server\"", "\"other\"", "it holds node `other`"),
                 ("{", "[", "is damaged"),
             ] {

@@ -13,7 +13,6 @@ use std::path::Path;
 
 use latlab_model::kinds::NodeKind;
 use latlab_model::plan::NodePlan;
-use latlab_model::snapshot::SavedAs;
 
 use super::deployed::Lab;
 use super::error::Error;
@@ -45,7 +44,7 @@ impl Lab {
             if begun.act == Act::Move {
                 self.network_follows(index, begun, found)?;
             }
-            let own = SavedAs::of(running.plan);
+            let own = running.identity();
             let saved = begun.copied.as_ref().unwrap_or(&own);
             let settled = driver.settle(&running, begun.act, found, &dir, saved);
             settled.map_err(failed)?;

@@ -82,7 +82,7 @@ impl Lab {
                             Act::Save,
                             Found::Before,
                             &running.dir,
-                            &SavedAs::of(plan),
+                            &running.identity(),
                         )
                         .map_err(failed)?,
                 }
@@ -121,7 +121,7 @@ impl Lab {
         let snapshot = Snapshot {
             format: Snapshot::FORMAT.into(),
             lab: self.state.lab.clone(),
-            saved_as: SavedAs::of(node),
+            saved_as: SavedAs::of(node, &self.plan().names),
             kind: node.kind(),
             saved: machine::now(),
             machine: saved.machine.clone(),
@@ -176,9 +176,9 @@ impl Lab {
             backends: links::backends(&self.state.plan, plan, self.host_of(index), &run),
             huge_pages: None,
         };
-        let origin = Some(saved.saved_as.clone());
+        let is_copy = !saved.saved_as.is_same_guest(&start.node.identity());
         let begun = Begun {
-            copied: origin.filter(|origin| *origin != SavedAs::of(plan)),
+            copied: is_copy.then(|| saved.saved_as.clone()),
             ..Begun::with_snapshot(Act::Restore, from)
         };
         let note = self.begin(node, &begun)?;

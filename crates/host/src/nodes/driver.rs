@@ -306,6 +306,11 @@ impl Node<'_> {
         self.names.hosts(&self.plan.name)
     }
 
+    /// Its identity, as a saved guest has it.
+    pub fn identity(&self) -> SavedAs {
+        SavedAs::of(self.plan, self.names)
+    }
+
     /// The channel to a guest's agent.
     pub fn channel(&self) -> Result<Channel, Error> {
         let process = self.process()?;

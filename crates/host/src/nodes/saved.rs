@@ -48,7 +48,7 @@ pub(crate) fn read(from: &Path) -> Result<Snapshot, Unusable> {
     // Another version may have other fields.
     let json: serde_json::Value = serde_json::from_slice(&text).map_err(|_| damaged())?;
     match json.get("format").and_then(serde_json::Value::as_str) {
-        Some(Snapshot::FORMAT) => {}
+        Some(Snapshot::FORMAT | Snapshot::FORMER) => {}
         Some(other) => {
             return Err(Unusable::because(from, format!("its format is `{other}`")));
         }
@@ -132,6 +132,7 @@ mod tests {
             saved_as: SavedAs {
                 node: "n".into(),
                 macs: Vec::new(),
+                network: None,
             },
             kind: NodeKind::Vm,
             saved: "2026-01-01T00:00:00Z".into(),
@@ -165,8 +166,11 @@ mod tests {
     fn descriptions_of_others_are_refused() {
         let dir = saved("others");
         let text = fs::read_to_string(dir.join(DESCRIPTION)).unwrap();
+        let former = text.replace(Snapshot::FORMAT, Snapshot::FORMER);
+        fs::write(dir.join(DESCRIPTION), former).unwrap();
+        assert_eq!(read(&dir).unwrap().saved_as.network, None);
         for (from, to) in [
-            ("latlab.snapshot/2", "latlab.snapshot/9"),
+            (Snapshot::FORMAT, "latlab.snapshot/9"),
             ("\"state\"", "\"../state\""),
             ("\"files\"", "\"file\""),
         ] {

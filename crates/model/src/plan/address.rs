@@ -386,7 +386,7 @@ fn mac(lab: &str, link: usize, position: usize) -> Mac {
 
 /// The same on every machine: FNV-1a, which spreads the last byte over few bits only, and MurmurHash3's finalizer, which
 /// spreads each bit over all.
-pub(super) fn hash(text: &str) -> u64 {
+pub(crate) fn hash(text: &str) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in text.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

@@ -25,6 +25,7 @@ mod wires;
 mod wiring;
 mod workload;
 
+pub(crate) use address::hash;
 pub use blueprint::{Blueprint, Given, MemoryPlace, NicPlace, NodePlace, Share};
 pub use describe::describe;
 pub use document::{Plan, Reach, TuningPlan};

@@ -51,7 +51,7 @@ pub(super) fn start(
     timeout: Duration,
 ) -> Result<(Vm, Channel), session::Error> {
     let saved = open(directory)?;
-    check(config, &saved)?;
+    check_machine(config, &saved)?;
     let vm = snapshot::load(config, cgroup, &state(directory)?, timeout)?;
     let channel = become_copy(&vm, &saved.saved_as, node, timeout);
     let channel = channel.map_err(|error| vm.end_because(error))?;
@@ -64,8 +64,24 @@ pub(super) fn state(directory: &Path) -> Result<File, Error> {
     File::open(&path).map_err(Error::io("open", &path))
 }
 
+/// Refuses a saved guest that `node` cannot go on as.
+pub(super) fn check(config: &VmConfig<'_>, saved: &Snapshot, node: &Node<'_>) -> Result<(), Error> {
+    check_machine(config, saved)?;
+    check_network(&saved.saved_as, &node.identity())
+}
+
+/// Refuses a guest that would go on as itself where the lab has another network than it was told of. A copy is told anew.
+fn check_network(saved: &SavedAs, now: &SavedAs) -> Result<(), Error> {
+    let both = saved.network.as_ref().zip(now.network.as_ref());
+    let difference = both.and_then(|(then, now)| then.difference(now));
+    match difference {
+        Some(difference) if saved.is_same_guest(now) => Err(Error::OtherNetwork { difference }),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses a saved guest whose machine is another one than that of `config`, but for what a copy changes.
-pub(super) fn check(config: &VmConfig<'_>, saved: &Snapshot) -> Result<(), Error> {
+fn check_machine(config: &VmConfig<'_>, saved: &Snapshot) -> Result<(), Error> {
     let mut as_saved = VmConfig {
         name: saved.saved_as.node.clone(),
         ..config.clone()
@@ -83,7 +99,7 @@ pub(super) fn go_on(
     node: &Node<'_>,
     timeout: Duration,
 ) -> Result<Channel, Error> {
-    if *saved != SavedAs::of(node.plan) {
+    if !saved.is_same_guest(&node.identity()) {
         return become_copy(vm, saved, node, timeout);
     }
     vm.resume()?;

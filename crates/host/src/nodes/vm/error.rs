@@ -63,6 +63,8 @@ pub enum Error {
     Shares,
     #[error("the machine is not the one that it was saved on: {difference}")]
     OtherMachine { difference: String },
+    #[error("the lab's network is not the one that it was saved in: {difference}")]
+    OtherNetwork { difference: String },
     #[error(
         "it runs under emulation by a QEMU before version 9, which loses pages that it writes while it moves"
     )]
@@ -109,7 +111,7 @@ impl Error {
             Self::Shares => {
                 Some("give it `root: disk`, an image of its own, no binds, and no card by VFIO")
             }
-            Self::OtherMachine { .. } => Some(
+            Self::OtherMachine { .. } | Self::OtherNetwork { .. } => Some(
                 "it goes on with the same QEMU, image and fields of the lab; deploy it as it was then",
             ),
             Self::Untracked => {

@@ -124,7 +124,7 @@ impl Prepared for PreparedVm {
         let backends = cards::taken_from(&former, &self.plan.net, &start.backends)?;
         let vhost = self.vhost(&backends)?;
         let config = self.config(start, &backends, &vhost)?;
-        copy::check(&config, saved)?;
+        copy::check(&config, saved, node)?;
         let state = copy::state(from)?;
         former.end()?;
         let timeout = boot_timeout();
