@@ -224,6 +224,28 @@ fn a_disk_that_fills_up_ends_the_snapshot_and_not_the_container() {
 }
 
 #[test]
+fn a_restore_whose_state_is_not_written_is_finished() {
+    let name = "a_restore_whose_state_is_not_written_is_finished";
+    enter(name, |bench| {
+        let lab = pair(bench, "crun");
+        start_echo(bench, &lab);
+        let traffic = Traffic::start(bench, &lab);
+        let at = bench.root().join("kept");
+        keep(bench, &lab, "server", &at, true).good();
+        let new = bench.labs().join(&lab).join("state.new");
+        fs::create_dir(&new).unwrap();
+        restore(bench, &lab, "server", &at).refused(2, "cannot write", "");
+        let said = bench.exec(&lab, "server", &["true"]);
+        said.refused(2, "a restore of node `server`", "latlab resume");
+        fs::remove_dir(&new).unwrap();
+        let told = bench.latlab(&["resume", &lab, "server"]).good();
+        assert!(told.out.contains("goes on where it was saved"), "{told:?}");
+        traffic.goes_on(50);
+        traffic.end();
+    });
+}
+
+#[test]
 fn a_kill_on_the_way_leaves_a_lab_that_destroy_removes() {
     enter(
         "a_kill_on_the_way_leaves_a_lab_that_destroy_removes",

@@ -71,7 +71,7 @@ impl Lab {
             backends: backends(&followers),
         };
         let followers = followers.iter_mut().flatten().collect();
-        let note = self.begin(
+        let mut note = self.begin(
             node,
             &Begun {
                 act: Act::Move,

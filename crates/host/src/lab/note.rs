@@ -59,7 +59,7 @@ pub(super) struct Note {
 
 impl Note {
     /// Leaves the file for a `resume`, because of this error.
-    pub(super) fn stays(mut self, error: Error) -> Error {
+    pub(super) fn stays(&mut self, error: Error) -> Error {
         self.stays = true;
         error
     }

@@ -181,26 +181,25 @@ impl Lab {
             copied: is_copy.then(|| saved.saved_as.clone()),
             ..Begun::with_snapshot(Act::Restore, from)
         };
-        let note = self.begin(node, &begun)?;
+        let mut note = self.begin(node, &begun)?;
         // Filters are restored without their listener.
         let plain = self.exclude_streams(node)?;
-        let process = prepared.restore(&start, &saved, from);
-        let restored = process.map_err(failed);
-        if restored.is_ok() {
-            plain.into_iter().for_each(Plain::stay);
-        }
-        let restored = restored
-            .and_then(|process| self.replace_process(index, process, |_| {}))
-            .and_then(|()| self.forget_pause(node));
-        match (restored, before) {
+        let restored = prepared.restore(&start, &saved, from).map_err(failed);
+        let process = match (restored, &before) {
+            (Ok(process), _) => process,
             // Refused: what was cut off before is so still.
             (Err(error), Some(before)) => {
                 drop(note);
-                let again = self.begin(node, &before)?;
-                Err(again.stays(error))
+                let mut again = self.begin(node, before)?;
+                return Err(again.stays(error));
             }
-            (restored, _) => restored,
-        }
+            (Err(error), None) => return Err(error),
+        };
+        plain.into_iter().for_each(Plain::stay);
+        let noted = self.replace_process(index, process, |_| {});
+        // Without it the lab does not know the node's process.
+        noted.map_err(|error| note.stays(error))?;
+        self.forget_pause(node)
     }
 
     /// Refuses a snapshot of another node, unless both are VMs.
