@@ -246,6 +246,27 @@ fn a_restore_whose_state_is_not_written_is_finished() {
 }
 
 #[test]
+fn a_restore_over_a_snapshot_that_was_cut_off_removes_it() {
+    let name = "a_restore_over_a_snapshot_that_was_cut_off_removes_it";
+    enter(name, |bench| {
+        let lab = pair(bench, "crun");
+        let at = bench.root().join("kept");
+        keep(bench, &lab, "server", &at, false).good();
+        // As a latlab that is killed leaves it.
+        let cut_off = bench.root().join("cut-off");
+        fs::create_dir(&cut_off).unwrap();
+        fs::write(cut_off.join("pages-1.img"), "memory").unwrap();
+        let notes = bench.run_dir().join(&lab).join("paused");
+        fs::create_dir_all(&notes).unwrap();
+        let begun = serde_json::json!({"act": "save", "directory": cut_off});
+        fs::write(notes.join(".begun-server"), begun.to_string()).unwrap();
+        restore(bench, &lab, "server", &at).good();
+        assert!(!cut_off.exists(), "a part of a snapshot is left");
+        bench.exec(&lab, "server", &["true"]).good();
+    });
+}
+
+#[test]
 fn a_kill_on_the_way_leaves_a_lab_that_destroy_removes() {
     enter(
         "a_kill_on_the_way_leaves_a_lab_that_destroy_removes",

@@ -89,7 +89,7 @@ impl Lab {
     }
 
     /// A snapshot without its description is none, and it may hold a node's memory.
-    fn drop_partial(&self, directory: &Path) {
+    pub(super) fn drop_partial(&self, directory: &Path) {
         if !directory.join(DESCRIPTION).exists() {
             let _ = tree::remove(directory);
         }

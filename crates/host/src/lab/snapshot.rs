@@ -196,6 +196,9 @@ impl Lab {
             (Err(error), None) => return Err(error),
         };
         plain.into_iter().for_each(Plain::stay);
+        if let Some(cut_off) = before.filter(|begun| begun.act == Act::Save) {
+            self.drop_partial(&cut_off.directory);
+        }
         let noted = self.replace_process(index, process, |_| {});
         // Without it the lab does not know the node's process.
         noted.map_err(|error| note.stays(error))?;
