@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::criu::{Traffic, enter, fill, start_echo, state_of};
+use common::criu::{MoodyCriu, Traffic, enter, fill, start_echo, state_of};
 use common::{Bench, Said, finish, tool, until};
 use latlab_host::sys::mount;
 
@@ -262,6 +262,35 @@ fn a_restore_over_a_snapshot_that_was_cut_off_removes_it() {
         fs::write(notes.join(".begun-server"), begun.to_string()).unwrap();
         restore(bench, &lab, "server", &at).good();
         assert!(!cut_off.exists(), "a part of a snapshot is left");
+        bench.exec(&lab, "server", &["true"]).good();
+    });
+}
+
+#[test]
+fn a_pause_waits_for_a_restore() {
+    enter("a_pause_waits_for_a_restore", |bench| {
+        let criu = MoodyCriu::new(bench);
+        let lab = pair(bench, "crun");
+        let at = bench.root().join("saved");
+        let at = at.to_str().unwrap();
+        // The proof is made while it is in a good mood.
+        let words = ["snapshot", &lab, "server", "--to", at];
+        finish(&mut criu.command(&words)).good();
+        criu.set("wait-restore");
+        let mut restore = criu.command(&["restore", &lab, "server", "--from", at]);
+        let mut restore = restore.stdout(Stdio::null()).spawn().unwrap();
+        let note = bench.run_dir().join(&lab).join("paused/.begun-server");
+        until("the restore is under way", || note.exists());
+        let mut pause = bench.command(&["pause", &lab, "server"]);
+        let pause = pause.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let pause = pause.spawn().unwrap();
+        // For it to read the state before the restore writes it.
+        std::thread::sleep(Duration::from_millis(500));
+        criu.set("good");
+        assert!(restore.wait().unwrap().success());
+        common::finished(pause).good();
+        assert_eq!(state_of(bench, &lab, "server").0, "paused");
+        bench.latlab(&["resume", &lab, "server"]).good();
         bench.exec(&lab, "server", &["true"]).good();
     });
 }

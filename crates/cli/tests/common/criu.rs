@@ -75,7 +75,8 @@ pub fn fill(bench: &Bench, lab: &str) {
     });
 }
 
-/// A CRIU that does what a file says: `fail` of a restore, `kill-VERB SECONDS` after that time, `log dump` into a pipe.
+/// A CRIU that does what a file says: `fail` of a restore, `kill-VERB SECONDS` after that time, `log dump` into a pipe,
+/// `wait-VERB` until it is in a good mood.
 pub struct MoodyCriu<'b> {
     bench: &'b Bench,
     directory: PathBuf,
@@ -97,6 +98,7 @@ read mood time < mood
 case \"$mood $1\" in
 \"fail restore\") echo no >&2; exit 1;;
 \"kill $1\"*|\"kill-$1 $1\") ( (sleep $time; kill -9 $$) & );;
+\"wait-$1 $1\") until grep -q good mood; do sleep 0.01; done;;
 \"log dump\") for word; do case $word in */criu-dump.log) ln -s $PWD/log $word;; esac; done;;
 esac
 exec {real} \"$@\"

@@ -15,6 +15,8 @@ impl Lab {
     /// stays so. Fails when the lab has no such node, or it is the host itself.
     pub fn pause(&self, node: &str) -> Result<(), Error> {
         let _shared = self.share()?;
+        // A latlab that held the lab meanwhile may have given the node another process.
+        self.look_again()?;
         let running = self.to_stop(node)?;
         let note = self.note(node);
         let noted = fs::create_dir_all(self.dirs.paused(&self.state.lab))
@@ -40,6 +42,7 @@ impl Lab {
             }
         }
         let _shared = self.share()?;
+        self.look_again()?;
         let running = self.to_stop(node)?;
         let resumed = driver_of(&running.plan.body).resume(&running);
         resumed.map_err(|source| self.unusable(node, source))?;
