@@ -15,6 +15,9 @@ use std::time::Duration;
 
 use common::criu::{MoodyCriu, Traffic, enter, fill, start_echo, state_of};
 use common::{Bench, Said, finish, tool, until};
+use latlab_host::borrowed;
+use latlab_host::dirs::Dirs;
+use latlab_host::lab::Lab;
 use latlab_host::sys::mount;
 
 /// Two containers with a cable. The server's address is the first of the lab's subnet.
@@ -292,6 +295,24 @@ fn a_pause_waits_for_a_restore() {
         assert_eq!(state_of(bench, &lab, "server").0, "paused");
         bench.latlab(&["resume", &lab, "server"]).good();
         bench.exec(&lab, "server", &["true"]).good();
+    });
+}
+
+#[test]
+fn programs_of_actions_are_proven_before() {
+    enter("programs_of_actions_are_proven_before", |bench| {
+        let name = pair(bench, "crun");
+        let dirs = Dirs::below(bench.root());
+        let here = Dirs::from_env();
+        fs::create_dir(dirs.cache()).unwrap();
+        let link = dirs.cache().join("borrowed");
+        std::os::unix::fs::symlink(here.cache().join("borrowed"), link).unwrap();
+        let lab = Lab::open(&dirs, &name).unwrap();
+        for (node, is_proven) in [("client", false), ("server", true)] {
+            lab.prepare_tools(node).unwrap();
+            let verdict = dirs.cache().join(borrowed::VERDICT_FILE);
+            assert_eq!(verdict.exists(), is_proven, "{node}");
+        }
     });
 }
 

@@ -52,13 +52,13 @@ pub(crate) struct Acted {
     pub held: Vec<Held>,
 }
 
-/// Fetches the programs that actions need: within the window it would take long.
+/// Fetches and proves the programs that actions need: within the window it would take long.
 pub(crate) fn prepare(context: &Context<'_>) -> Result<(), Error> {
     let is_pause = |action: &&Action| matches!(action.act, Act::Pause { .. });
     let others = context.measurement.actions.iter();
     let others = others.filter(|action| !is_pause(action));
-    let mut fetched = others.map(|action| context.lab.fetch_tools(&action.node.value));
-    fetched.try_for_each(|fetched| fetched.map_err(of_lab))
+    let mut prepared = others.map(|action| context.lab.prepare_tools(&action.node.value));
+    prepared.try_for_each(|prepared| prepared.map_err(of_lab))
 }
 
 /// Waits for the end of a measurement's sender, and does the measurement's actions meanwhile. The window begins `lead`

@@ -98,10 +98,13 @@ impl Lab {
         })
     }
 
-    /// Fetches the program that saves, restores and moves a node, where it needs one that is not there yet.
-    pub fn fetch_tools(&self, node: &str) -> Result<(), Error> {
+    /// Fetches the program that saves, restores and moves a node, where it needs one that is not there yet, and proves it.
+    /// Fails where it does not work.
+    pub fn prepare_tools(&self, node: &str) -> Result<(), Error> {
         let (_, plan) = self.node(node)?;
-        self.borrow_for(plan, &|_| {})
+        self.borrow_for(plan, &|_| {})?;
+        let proven = driver_of(&plan.body).prove(&self.running(node)?);
+        proven.map_err(|source| self.unusable(node, source))
     }
 
     pub(super) fn borrow_for(

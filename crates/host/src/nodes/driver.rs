@@ -87,6 +87,11 @@ pub(crate) trait Driver {
         None
     }
 
+    /// Proves that program, unless it worked before.
+    fn prove(&self, _node: &Node<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Saves all of its state into an empty directory that only root enters.
     fn snapshot(&self, _node: &Node<'_>, _into: &Path, _after: After) -> Result<Saved, Error> {
         Err(Error::Other(UNSAVED.into()))

@@ -68,6 +68,13 @@ impl Driver for ContainerPlan {
         self.runtime.leaves().then_some(Tool::Criu)
     }
 
+    fn prove(&self, node: &Node<'_>) -> Result<(), Error> {
+        if self.borrows().is_some() {
+            checkpoint::proven_criu(node.agent, node.cache)?;
+        }
+        Ok(())
+    }
+
     fn snapshot(&self, node: &Node<'_>, into: &Path, after: After) -> Result<Saved, Error> {
         unwatched(self.runtime)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;
