@@ -337,10 +337,16 @@ fn a_copy_that_is_cut_off_is_finished_or_ended() {
             std::thread::sleep(Duration::from_millis(delay_ms));
             let _ = copying.kill();
             copying.wait().unwrap();
+            let is_left = || {
+                let kept = fs::read_dir(bench.run_dir().join(&lab).join("kept")).unwrap();
+                let mut names = kept.flatten().map(|entry| entry.file_name());
+                names.any(|name| name.to_string_lossy().starts_with(".copied-"))
+            };
             if note.exists() {
                 bench.exec(&lab, "b", &["true"]).refused(2, "`b`", "resume");
                 let resumed = bench.latlab(&["resume", &lab, "b"]);
                 println!("after {delay_ms} ms: {}{}", resumed.out, resumed.err);
+                assert!(!is_left(), "the memory of `a` is left");
                 if resumed.code != 0 {
                     resumed.refused(2, "node `b` of lab", "deploy it again");
                     bench.latlab(&["destroy", &lab]).good();
@@ -349,6 +355,8 @@ fn a_copy_that_is_cut_off_is_finished_or_ended() {
             }
             await_identities(bench, &lab, &of_a, &of_b);
             all_reach_all(bench, &lab);
+            bench.latlab(&["clone", &lab, "a", "b"]).good();
+            assert!(!is_left(), "the memory of `a` is left");
             bench.latlab(&["destroy", &lab]).good();
         }
         bench.assert_clean();

@@ -1,6 +1,6 @@
 //! Copies of a VM that runs: other VMs of its lab go on as it, with names and addresses of their own.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -8,7 +8,12 @@ use super::deployed::Lab;
 use super::error::{Error, SAVE_IN};
 use super::options::Step;
 use crate::nodes::Stood;
+use crate::sys::process::Process;
 use crate::sys::tree;
+
+/// Begins the name of a directory in which a VM is saved for its copies; the process that copies ends it. No node has
+/// such a name.
+const COPIED: &str = ".copied-";
 
 impl Lab {
     /// Makes each of `copies` a copy of a VM, with its memory, processes and files; what runs of them ends. The VM goes
@@ -20,7 +25,8 @@ impl Lab {
         progress: &dyn Fn(&Step<'_>),
     ) -> Result<Option<Stood>, Error> {
         self.check_copies(node, copies)?;
-        let into = self.kept(&format!(".copied-{node}-{}", std::process::id()));
+        self.drop_copied();
+        let into = self.kept(&format!("{COPIED}{node}-{}", std::process::id()));
         let above = into.parent().unwrap_or(Path::new("/"));
         let made = DirBuilder::new().mode(0o700).recursive(true).create(above);
         made.map_err(|source| Error::Snapshot {
@@ -34,9 +40,24 @@ impl Lab {
             progress(&Step::Preparing(&format!("starting node `{copy}`")));
             self.restore(copy, &into, progress)
         });
-        // A directory that stays goes with the lab.
+        // A directory that stays goes with the next copy, or the lab.
         let _ = tree::remove(&into);
         copied.map(|()| stood)
+    }
+
+    /// Removes what is left of copies that were cut off by the end of their latlab.
+    pub(super) fn drop_copied(&self) {
+        let kept = fs::read_dir(self.dirs.kept(&self.state.lab));
+        for entry in kept.into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let of_copy = name.strip_prefix(COPIED);
+            let pid = of_copy.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+            // This process has the number of one that has ended.
+            if pid.is_some_and(|pid| pid == std::process::id() || has_ended(pid)) {
+                let _ = tree::remove(&entry.path());
+            }
+        }
     }
 
     fn check_copies(&self, node: &str, copies: &[String]) -> Result<(), Error> {
@@ -56,5 +77,13 @@ impl Lab {
             return Err(Error::NoCopy { node, copy, reason });
         }
         Ok(())
+    }
+}
+
+fn has_ended(pid: u32) -> bool {
+    match Process::of_pid(pid) {
+        Ok(Some(process)) => process.has_ended().unwrap_or(false),
+        Ok(None) => true,
+        Err(_) => false,
     }
 }

@@ -38,6 +38,7 @@ impl Lab {
         };
         let found = driver.find(&running, begun.act, &dir).map_err(failed)?;
         let Some(found) = found else {
+            self.drop_copied();
             return Err(self.lost(node, begun));
         };
         if !is_done {
@@ -60,6 +61,7 @@ impl Lab {
         }
         self.forget_pause(node)?;
         self.forget_begun(node);
+        self.drop_copied();
         Ok(match (begun.act, found) {
             _ if is_done => format!("node `{node}` goes on at `{before}`, where it came to"),
             (Act::Move, Found::Before) => {
