@@ -61,7 +61,8 @@ fn a_connection_outlives_stop_and_restore() {
             // A node is stopped and started more than once, also after it only went on.
             for (round, stop) in [true, false, true].into_iter().enumerate() {
                 let at = bench.root().join(format!("kept-{round}"));
-                keep(bench, &lab, "server", &at, stop).good();
+                let said = keep(bench, &lab, "server", &at, stop).good();
+                assert_eq!(said.out.contains("it stood still for"), !stop, "{said:?}");
                 for file in fs::read_dir(&at).unwrap().flatten() {
                     let mode = file.metadata().unwrap().permissions().mode();
                     assert_eq!(mode & 0o177, 0, "{}", file.path().display());

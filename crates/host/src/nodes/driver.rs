@@ -147,7 +147,7 @@ pub(crate) struct Saved {
     pub machine: String,
     /// Names of the files that hold it.
     pub files: Vec<String>,
-    /// Known where it stood still for that, and QEMU tells.
+    /// Known where it stood still for that, and QEMU or its frozen group tells.
     pub stood: Option<Stood>,
 }
 

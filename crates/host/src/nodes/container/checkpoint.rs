@@ -23,6 +23,7 @@ use super::start::RootMount;
 use crate::borrowed::criu::{self, Criu, Cut, Dumped, End, Place};
 use crate::borrowed::{self, Borrowed, Tool};
 use crate::cgroup::NodeCgroup;
+use crate::nodes::Stood;
 use crate::nodes::mend::{Act, Found};
 use crate::nodes::session::After;
 use crate::sys::inside;
@@ -51,15 +52,15 @@ pub fn image(dir: &Path) -> Result<PathBuf, Error> {
     Ok(RootMount::read(dir)?.image().to_owned())
 }
 
-/// Saves a container in an empty directory that only root enters. Returns the names of its files. One that is to end
-/// stands still, its network cut off, until [`end`] or `mend::settle`.
+/// Saves a container in an empty directory that only root enters. Returns the names of its files, and when it stood still
+/// if that is known. One that is to end stands still, its network cut off, until [`end`] or `mend::settle`.
 pub fn save(
     container: &Container,
     netns: &NetNs,
     tool: &Borrowed,
     into: &Path,
     after: After,
-) -> Result<Vec<String>, Error> {
+) -> Result<(Vec<String>, Option<Stood>), Error> {
     let init = Process::open(container.process)?.ok_or(Error::Ended)?;
     check_all_below(&container.cgroup, container.process)?;
     if after == After::Ends && !RootMount::read(&container.dir)?.is_lasting {
@@ -87,17 +88,18 @@ pub fn save(
     let drained = Drained::make(container)?;
     let frozen = drained.frozen();
     let dumped = Criu { frozen, ..criu }.dump(&init, fate);
-    drop(drained);
+    let stood = drained.go_on().filter(|_| after == After::GoesOn);
     dumped.map_err(|error| {
         // A CRIU that was killed leaves what it did so far.
         let _ = mend::settle(container, netns, Act::Save, Found::Before);
         explain(DUMP, error, &log)
     })?;
     let images = allow_held_calls(into).and_then(|()| only_for_root(into));
-    images.inspect_err(|_| {
+    let files = images.inspect_err(|_| {
         // The container may stand still, cut off.
         let _ = mend::settle(container, netns, Act::Save, Found::Before);
-    })
+    })?;
+    Ok((files, stood))
 }
 
 /// Sets the modes of the images; their names.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::error::Error;
 use super::handle::Container;
 use crate::cgroup::{self, NodeCgroup};
-use crate::nodes::stood::monotonic_ns;
+use crate::nodes::stood::{Stood, monotonic_ns};
 use crate::sys::process::Process;
 use crate::sys::tcp_table::{self, Kernels};
 use crate::sys::{sockets, syn_filter};
@@ -71,6 +71,17 @@ impl Drained<'_> {
     /// Has listening sockets take new connections again: of a container whose network is cut off, before it is dumped.
     pub(super) fn release_listeners(&self) {
         each_socket(self.cgroup, syn_filter::detach);
+    }
+
+    /// Has the container go on after a dump; when it stood still for that, if it could be frozen.
+    pub(super) fn go_on(self) -> Option<Stood> {
+        let stopped_ns = self.is_frozen.then_some(self.stopped_ns);
+        drop(self);
+        let running_ns = monotonic_ns();
+        stopped_ns.map(|stopped_ns| Stood {
+            stopped_ns,
+            running_ns,
+        })
     }
 
     /// Ends the freeze after a dump that left the processes stopped; when they began to stand still.

@@ -81,11 +81,11 @@ impl Driver for ContainerPlan {
         let netns = NetNs::open(&node.netns)?;
         let machine = machine(node, &tool)?;
         let container = container(node)?;
-        let files = checkpoint::save(&container, &netns, &tool, into, after)?;
+        let (files, stood) = checkpoint::save(&container, &netns, &tool, into, after)?;
         Ok(Saved {
             machine,
             files,
-            stood: None,
+            stood,
         })
     }
 
