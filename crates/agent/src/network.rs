@@ -1,6 +1,9 @@
 //! Sets the guest's network up as the lab describes it, through netlink: names by hardware address,
 //! MTU, addresses, links up, routes. No tool of the image takes part.
 
+use std::fs;
+use std::iter;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use latlab_netlink::{Address, Handle, Link, LinkChange, MacAddress, Route};
@@ -9,6 +12,15 @@ use latlab_wire::channel::NetworkConfig;
 use crate::files;
 
 const HOSTS: &str = "/etc/hosts";
+/// Settings of IPv6: a directory for each interface, one for those to come.
+const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6/conf";
+/// Those of every namespace that the host makes (`host/sys/netns.rs`), with their reasons.
+const QUIET_IPV6: [(&str, &str); 4] = [
+    ("accept_dad", "0"),
+    ("accept_ra", "0"),
+    ("router_solicitations", "0"),
+    ("mldv2_unsolicited_report_interval", "86400000"),
+];
 
 /// How long an interface may take to appear after its driver was loaded.
 const APPEAR: Duration = Duration::from_secs(5);
@@ -42,15 +54,16 @@ impl Error {
 
 /// As in the namespaces of native and container nodes: addresses are usable at once, without duplicate
 /// address detection, and nothing is sent that the lab did not ask for.
+///
+/// A card copies the defaults when its driver makes it, and its own settings are what counts. So those of the cards that
+/// are there already are written too; the defaults come first, for a card that appears meanwhile.
 pub fn quiet_ipv6() {
-    for scope in ["all", "default"] {
-        for (name, value) in [
-            ("accept_dad", "0"),
-            ("accept_ra", "0"),
-            ("router_solicitations", "0"),
-        ] {
-            // A kernel without IPv6 has no such files and nothing to quieten.
-            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/{name}"), value);
+    let default = PathBuf::from(IPV6_SETTINGS).join("default");
+    // A kernel without IPv6 has no such files and nothing to quieten.
+    let all = fs::read_dir(IPV6_SETTINGS).into_iter().flatten().flatten();
+    for scope in iter::once(default).chain(all.map(|entry| entry.path())) {
+        for (name, value) in QUIET_IPV6 {
+            let _ = fs::write(scope.join(name), value);
         }
     }
 }

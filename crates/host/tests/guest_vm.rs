@@ -278,6 +278,7 @@ fn a_guests_network_is_set_up_by_hardware_address() {
         "02:00:00:00:09:01\n"
     );
     assert_eq!(text(&channel, "cat /sys/class/net/eth1/mtu"), "1400\n");
+    ipv6_is_quiet(&channel);
     text(
         &channel,
         "modprobe sch_netem && grep sch_netem /proc/modules",
@@ -288,6 +289,17 @@ fn a_guests_network_is_set_up_by_hardware_address() {
     };
     let error = channel.configure_network(unknown, COMMAND).unwrap_err();
     assert!(error.to_string().contains("02:00:00:00:09:4d"), "{error}");
+}
+
+/// As in a namespace of the host's, although the cards are older than the guest's defaults.
+fn ipv6_is_quiet(channel: &Channel) {
+    for interface in ["default", "eth0", "eth1"] {
+        let line = format!(
+            "cd /proc/sys/net/ipv6/conf/{interface} && cat accept_dad accept_ra \
+             router_solicitations mldv2_unsolicited_report_interval"
+        );
+        assert_eq!(text(channel, &line), "0\n0\n0\n86400000\n", "{interface}");
+    }
 }
 
 /// The other end of the first tap, with a listener for both families.
