@@ -12,8 +12,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -107,7 +107,8 @@ pub(super) fn remove(root: BorrowedFd<'_>, whiteouts: &[Whiteout]) -> Result<(),
             Whiteout::Contents(path) => (path, remove_contents(root, path)),
         };
         match result {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            // Also a file in the place of a directory holds nothing of that name.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
             result => result.map_err(|e| format!("cannot remove `{}`: {e}", path.display()))?,
         }
     }
@@ -115,13 +116,21 @@ pub(super) fn remove(root: BorrowedFd<'_>, whiteouts: &[Whiteout]) -> Result<(),
 }
 
 fn remove_path(root: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
     let parent = open_dir(root, path.parent().unwrap_or(Path::new("")))?;
     remove_entry(&parent, name)
 }
 
+/// A link or a file below is not touched: the directory that hides it takes its place in the second reading. The contents
+/// of a directory that such a link leads to have names of their own.
 fn remove_contents(root: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let dir = open_dir(root, path)?;
+    let parent = open_dir(root, path.parent().unwrap_or(Path::new("")))?;
+    let name = path.file_name().unwrap_or(OsStr::new("."));
+    let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if !FileType::from_raw_mode(stat.st_mode).is_dir() {
+        return Ok(());
+    }
+    let dir = open_dir(parent.as_fd(), Path::new(name))?;
     let names: Vec<OsString> = fs::read_dir(through_fd(&dir))?
         .map(|entry| Ok(entry?.file_name()))
         .collect::<io::Result<_>>()?;
@@ -248,7 +257,7 @@ fn hard_link(
 }
 
 fn invalid(reason: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, reason.to_owned())
+    io::Error::new(ErrorKind::InvalidData, reason.to_owned())
 }
 
 fn link_target<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<OsString> {
@@ -269,7 +278,7 @@ fn write_file<R: Read>(
     let size = entry.size();
     let written = io::copy(entry, &mut file)?;
     if written < size {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+        return Err(ErrorKind::UnexpectedEof.into());
     }
     // File capabilities vanish when the owner changes, so the owner comes first.
     set_owner(parent, name, entry)?;
@@ -402,7 +411,7 @@ fn open_dir(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
 /// Opens the directory `path` of the image, making what is missing of it.
 fn make_dir(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     match open_dir(root, path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) if e.kind() == ErrorKind::NotFound => {}
         result => return result,
     }
     let mut at = PathBuf::new();
@@ -410,7 +419,7 @@ fn make_dir(root: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     for part in path.components() {
         at.push(part);
         dir = match open_dir(root, &at) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
                 // A dangling symbolic link is in the way (EEXIST) or nothing is.
                 rustix::fs::mkdirat(&dir, part.as_os_str(), Mode::from_raw_mode(0o755))?;
                 open_dir(root, &at)?

@@ -1,7 +1,6 @@
 //! Layers made by hand, among them hostile ones.
 
 use super::*;
-use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// A directory for one test, gone at its end.
@@ -138,6 +137,34 @@ fn a_higher_layer_replaces_and_whiteouts_remove() {
         all.flatten()
             .all(|e| !e.file_name().as_bytes().starts_with(b".wh."))
     );
+}
+
+#[test]
+fn a_directory_takes_the_place_of_what_is_none_and_hides_nothing_else() {
+    let opaque = layer(&[
+        Item::Dir("current", 0o755),
+        Item::File("current/.wh..wh..opq", "", 0o644),
+        Item::File("current/new", "2", 0o644),
+    ]);
+    let below = [
+        Item::Symlink("current", "v1"),
+        Item::File("current", "1", 0o644),
+        Item::Symlink("current", "nowhere"),
+    ];
+    for (number, below) in below.into_iter().enumerate() {
+        let scratch = Scratch::new(&format!("opaque-{number}"));
+        let lower = [
+            Item::Dir("v1", 0o755),
+            Item::File("v1/data", "1", 0o644),
+            below,
+        ];
+        scratch.apply(&layer(&lower)).unwrap();
+        scratch.apply(&opaque).unwrap();
+        assert_eq!(scratch.text("v1/data"), "1");
+        assert!(!scratch.at("v1/new").exists());
+        assert!(!scratch.at("current").is_symlink());
+        assert_eq!(scratch.text("current/new"), "2");
+    }
 }
 
 #[test]
