@@ -37,7 +37,11 @@ struct Secrets(PathBuf);
 
 impl Secrets {
     fn new(test: &str) -> Self {
-        let dir = PathBuf::from(format!("/srv/latlab-{test}-{}", std::process::id()));
+        Self::below("/srv", test)
+    }
+
+    fn below(place: &str, test: &str) -> Self {
+        let dir = PathBuf::from(format!("{place}/latlab-{test}-{}", std::process::id()));
         fs::create_dir_all(dir.join("closed")).unwrap();
         for (name, mode) in [
             ("private", 0o600),
@@ -67,13 +71,17 @@ fn a_container_of_the_hosts_files_sees_only_public_ones() {
 fn container(bench: &Bench) {
     let secrets = Secrets::new("closed");
     let here = secrets.0.display();
+    // A place that is no part of the system, with public files too.
+    let others = Secrets::below("/mnt", "closed");
+    let there = others.0.display();
     let lab = bench.deploy(
         "covered",
         "name: NAME\ntopology:\n  nodes: {a: {kind: container}}\n",
     );
     let attack = format!(
-        "cat {here}/public; for f in /etc/shadow /etc/gshadow /etc/shadow- {here}/private {here}/closed/inner; do \
-         grep -qs . $f && echo GOT $f; done; ls -A /root {here}/closed; echo mine > /root/x && cat /root/x"
+        "cat {here}/public; for f in /etc/shadow /etc/gshadow /etc/shadow- {here}/private {here}/closed/inner \
+         {there}/private {there}/closed/inner /boot/*; do grep -qs . $f && echo GOT $f; done; ls -A /mnt; \
+         ls -A /root {here}/closed; echo mine > /root/x && cat /root/x"
     );
     let said = bench.exec(&lab, "a", &["sh", "-c", &attack]).good();
     let lists = format!("/root:\n\n{here}/closed:\n");

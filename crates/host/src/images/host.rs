@@ -2,8 +2,8 @@
 //!
 //! An overlay does not cross mounts: of a `/usr` or `/home` on a disk of its own it would show the
 //! empty directory below. So the mount table is read, and what belongs to the machine's programs
-//! and data is named for binding. What describes this boot (`/proc`, `/run`, ...), other people's
-//! containers and removable media stays out.
+//! and data is named for binding. What describes this boot (`/proc`, `/run`, ...) or starts the machine (`/boot`), other
+//! people's containers and removable media stays out.
 //!
 //! A node gets what every user of the machine may read, and no more: root in a node is not root of the machine. For a
 //! virtual machine the kernel decides that file by file, since its servers run as a user that owns nothing. A
@@ -26,10 +26,13 @@ use super::view::RootView;
 use crate::dirs::Dirs;
 use crate::sys::proc::{self, Mount};
 
-/// Below these nothing is taken over: made anew for each container, or not part of the system.
+/// Below these no mount is taken over: made anew for each container, or not part of the system.
 const NOT_OURS: [&str; 9] = [
     "/proc", "/sys", "/dev", "/run", "/tmp", "/mnt", "/media", "/boot", "/snap",
 ];
+
+/// Those of [`NOT_OURS`] in whose place a node gets nothing else. What the machine's own disk has there is covered whole.
+const NOT_NODES: [&str; 4] = ["/mnt", "/media", "/boot", "/snap"];
 
 const PSEUDO: [&str; 22] = [
     "autofs",
@@ -127,11 +130,14 @@ impl Search {
     }
 }
 
-/// Paths that are not for every user of the machine: latlab's own, and files and directories that others may not read.
-/// Paths below a hidden directory are not named again.
+/// Paths that are not for nodes: latlab's own, those that are no part of the system, and files and directories that other
+/// users of the machine may not read. Paths below a hidden directory are not named again.
 fn hidden() -> Vec<PathBuf> {
     let own = HIDDEN.iter().map(PathBuf::from).filter(|d| d.exists());
-    let mut all: Vec<PathBuf> = own.chain([labs()]).collect();
+    let not_nodes = NOT_NODES.iter().map(PathBuf::from);
+    // A symbolic link leads to what is judged itself.
+    let not_nodes = not_nodes.filter(|d| fs::symlink_metadata(d).is_ok_and(|at| at.is_dir()));
+    let mut all: Vec<PathBuf> = own.chain(not_nodes).chain([labs()]).collect();
     let left_out = NOT_OURS.iter().chain(&FRESH).chain(&HIDDEN).chain(&DULL);
     let left_out: Vec<Entry<'_>> = left_out
         .filter_map(|path| Entry::of(Path::new(path)))
@@ -361,6 +367,19 @@ mod tests {
             assert!(
                 covered || !Path::new(secret).exists(),
                 "{secret}: {hidden:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn places_that_are_no_part_of_the_system_are_hidden_whole() {
+        let hidden = hidden();
+        for place in NOT_NODES.map(Path::new) {
+            let is_there = fs::symlink_metadata(place).is_ok_and(|at| at.is_dir());
+            assert_eq!(
+                hidden.iter().any(|path| path == place),
+                is_there,
+                "{place:?}"
             );
         }
     }
