@@ -2,7 +2,7 @@
 //!
 //! The format is squashfs without compression. A guest's reads are then copies out of the host's page cache, which all
 //! guests with the same image share. An image's name in the cache is a digest of the directory's listing: names, kinds,
-//! modes, owners, sizes and times of last change. A directory that changed gets another image, the same one is made once.
+//! modes, owners, sizes and times of last change (mtime and ctime). A directory that changed gets another image, the same one is made once.
 //! None goes while a lab is deployed: the bounds of the cache are kept before (`cache/clean.rs`).
 
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -132,6 +132,9 @@ impl<'a> Listing<'a> {
             if found.is_dir() { 0 } else { found.size() },
             found.mtime() as u64,
             found.mtime_nsec() as u64,
+            // Programs that copy set the time of change of the bytes back. That of the file itself only the kernel sets.
+            found.ctime() as u64,
+            found.ctime_nsec() as u64,
         ];
         self.digest.update([0]);
         numbers
@@ -201,6 +204,22 @@ mod tests {
         assert_ne!(name_of(&dir, &[]), first);
         fs::write(dir.join("tree/etc/passwd"), "longer").unwrap();
         assert_ne!(name_of(&dir, &hidden), without);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_equal_length_and_with_its_time_set_back_is_another() {
+        let dir = tree("set-back");
+        let first = name_of(&dir, &[]);
+        let path = dir.join("tree/etc/passwd");
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        // The kernel's time of change has the resolution of its clock's tick.
+        std::thread::sleep(Duration::from_millis(20));
+        fs::write(&path, "toor").unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_modified(before).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
+        assert_ne!(name_of(&dir, &[]), first);
         fs::remove_dir_all(dir).unwrap();
     }
 
