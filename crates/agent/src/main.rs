@@ -52,7 +52,6 @@ const USAGE: &str = "usage: latlab-agent COMMAND
   scratch remove DIR    remove it
   text BYTES FILE       write generated text, the same in every node
   digest                tell the digest of standard input
-  within COMMAND...     run a command on the CPUs that the guest keeps quiet
   launch FD STEP PROGRAM ARGUMENT...
                         execute a program; report a failure at descriptor FD
   respawn DIR BYTES PROGRAM...
@@ -117,7 +116,6 @@ fn main() -> ExitCode {
         ["scratch", "remove", path] => scratch::remove(path),
         ["text", bytes, path] => scratch::write_text(bytes, path),
         ["digest"] => scratch::digest(),
-        ["within", program, arguments @ ..] => Err(within::run(program, arguments)),
         ["log", logs @ ..] => log::keep(logs),
         ["respawn", directory, bytes, program, arguments @ ..] => {
             respawn::run(directory, bytes, program, arguments)

@@ -2,7 +2,7 @@
 //! with this process, atomic access to memory shared with the host, new namespaces, restricted mounts, and settings of
 //! network cards. All `unsafe` of the agent is here.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,6 +12,8 @@ use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -61,17 +63,30 @@ pub fn in_a_session(command: &mut Command) {
     unsafe {
         command.pre_exec(|| {
             rustix::process::setsid()?;
-            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC;
-            let score = rustix::fs::open(
-                c"/proc/self/oom_score_adj",
-                flags,
-                rustix::fs::Mode::empty(),
-            );
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            let score = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty());
             if let Ok(score) = score {
                 // A kernel that refuses leaves it as hard to kill as the node's first process.
                 let _ = rustix::io::write(&score, b"0");
             }
             Ok(())
+        });
+    }
+}
+
+/// Has what this command starts enter a cgroup before its program runs, by the cgroup's file of processes. One that went
+/// meanwhile is no reason not to run.
+pub fn in_a_cgroup(command: &mut Command, processes: &'static CStr) {
+    // SAFETY: two system calls on static strings that allocate nothing, between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            let entered = rustix::fs::open(processes, flags, Mode::empty())
+                .and_then(|processes| rustix::io::write(&processes, b"0"));
+            match entered {
+                Ok(_) | Err(Errno::NOENT | Errno::NODEV) => Ok(()),
+                Err(error) => Err(error.into()),
+            }
         });
     }
 }

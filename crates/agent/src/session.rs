@@ -286,12 +286,7 @@ fn command(exec: &Exec) -> Result<Command, StartError> {
             source,
         });
     }
-    let mut command = if exec.uid.is_none() && within::is_there() {
-        // The quiet CPUs of a tuned guest are for commands that the host starts.
-        let mut own = Command::new("/proc/self/exe");
-        own.arg0("latlab-agent").args(["within", program]);
-        own
-    } else if program == "latlab-agent" {
+    let mut command = if program == "latlab-agent" {
         let mut own = Command::new("/proc/self/exe");
         own.arg0(program);
         own
@@ -310,6 +305,9 @@ fn command(exec: &Exec) -> Result<Command, StartError> {
     command.envs(exec.env.iter().map(|(name, value)| (name, value)));
     if let Some(uid) = exec.uid {
         command.uid(uid).gid(uid);
+    } else if within::is_there() {
+        // The quiet CPUs of a tuned guest are for commands that the host starts.
+        within::start_there(&mut command);
     }
     Ok(command)
 }

@@ -5,34 +5,25 @@
 //! and a process in it would prevent child cgroups.
 //!
 //! The new process enters the cgroup before it executes the command, so that no part of the command runs elsewhere
-//! and it can be pinned at once.
+//! and it can be pinned at once. No program comes between, whose own status would stand for that of a missing command.
 
-use std::fs;
-use std::os::unix::process::CommandExt;
+use std::ffi::CStr;
 use std::path::Path;
 use std::process::Command;
 
 use latlab_wire::channel::TUNED_DIRECTORY;
 
+use crate::os;
+
 /// As latlab's tuning names it.
-const GROUP: &str = "/sys/fs/cgroup/latlab.isolated/cgroup.procs";
+const GROUP: &CStr = c"/sys/fs/cgroup/latlab.isolated/cgroup.procs";
 
 pub fn is_there() -> bool {
-    Path::new(TUNED_DIRECTORY).exists() && Path::new(GROUP).exists()
+    let group = GROUP.to_str().map(Path::new);
+    Path::new(TUNED_DIRECTORY).exists() && group.is_ok_and(Path::exists)
 }
 
-/// Becomes the command; returns only with the reason why not.
-pub fn run(program: &str, arguments: &[&str]) -> String {
-    // A partition that went meanwhile is no reason not to run.
-    if let Err(error) = fs::write(GROUP, "0") {
-        if is_there() {
-            return format!("enter {GROUP}: {error}");
-        }
-    }
-    let mut command = match program {
-        "latlab-agent" => Command::new("/proc/self/exe"),
-        other => Command::new(other),
-    };
-    let error = command.arg0(program).args(arguments).exec();
-    format!("run {program}: {error}")
+/// Has what this command starts run there.
+pub fn start_there(command: &mut Command) {
+    os::in_a_cgroup(command, GROUP);
 }

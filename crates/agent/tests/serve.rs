@@ -23,8 +23,13 @@ struct Agent {
 
 impl Agent {
     fn start(name: &str) -> Self {
+        Self::start_by(name, Command::new(env!("CARGO_BIN_EXE_latlab-agent")))
+    }
+
+    /// Started by a command that executes the agent with the arguments that follow.
+    fn start_by(name: &str, mut command: Command) -> Self {
         let path = std::env::temp_dir().join(format!("latlab-agent-{name}-{}", std::process::id()));
-        let process = Command::new(env!("CARGO_BIN_EXE_latlab-agent"))
+        let process = command
             .args(["serve", "--unix"])
             .arg(&path)
             .spawn()
@@ -69,6 +74,18 @@ fn run(channel: &Channel, line: &str) -> Finished {
     channel.run(shell(line), b"", TIMEOUT).unwrap()
 }
 
+/// Why a command could not be started.
+fn refused(channel: &Channel, argv: &[&str]) -> (u32, String) {
+    let exec = Exec {
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
+        ..Exec::default()
+    };
+    match channel.run(exec, b"", TIMEOUT) {
+        Err(Error::Refused { errno, message }) => (errno, message),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_process_gets_its_input_and_gives_its_output_and_status() {
     let agent = Agent::start("exec");
@@ -98,44 +115,18 @@ fn a_process_gets_its_input_and_gives_its_output_and_status() {
 fn a_failed_start_gives_the_reason() {
     let agent = Agent::start("refused");
     let channel = agent.channel();
-    let refused = |exec: Exec| match channel.run(exec, b"", TIMEOUT) {
-        Err(Error::Refused { errno, message }) => (errno, message),
-        other => panic!("{other:?}"),
-    };
-    let argv = |words: &[&str]| {
-        words
-            .iter()
-            .map(|word| (*word).to_owned())
-            .collect::<Vec<_>>()
-    };
-    let (errno, message) = refused(Exec {
-        argv: argv(&["no-such"]),
-        ..Exec::default()
-    });
-    assert_eq!(
-        (errno, message.starts_with("run no-such: ")),
-        (2, true),
-        "{message}"
-    );
-    let (errno, message) = refused(Exec {
-        argv: argv(&["/etc/passwd"]),
-        ..Exec::default()
-    });
-    assert_eq!(
-        (errno, message.starts_with("run /etc/passwd: ")),
-        (13, true),
-        "{message}"
-    );
-    let (errno, message) = refused(Exec {
+    missing_and_unusable_programs_are_named(&channel);
+    let elsewhere = Exec {
         cwd: Some("/no/such".into()),
         ..shell("true")
-    });
-    assert_eq!(
-        (errno, message.starts_with("enter directory /no/such")),
-        (2, true),
-        "{message}"
-    );
-    let (_, message) = refused(Exec::default());
+    };
+    match channel.run(elsewhere, b"", TIMEOUT) {
+        Err(Error::Refused { errno: 2, message }) => {
+            assert!(message.starts_with("enter directory /no/such"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let (_, message) = refused(&channel, &[]);
     assert!(message.starts_with("run an empty command"), "{message}");
     let long = shell(&"x".repeat(MAX_PAYLOAD));
     assert!(matches!(
@@ -143,6 +134,43 @@ fn a_failed_start_gives_the_reason() {
         Err(Error::TooLong(_))
     ));
     assert_eq!(run(&channel, "true").status, ExitStatus::Code(0));
+}
+
+fn missing_and_unusable_programs_are_named(channel: &Channel) {
+    for (program, expected) in [("no-such", 2), ("/etc/passwd", 13)] {
+        let (errno, message) = refused(channel, &[program]);
+        assert_eq!(errno, expected, "{message}");
+        assert!(
+            message.starts_with(&format!("run {program}: ")),
+            "{message}"
+        );
+    }
+}
+
+/// In mounts of its own the agent finds what tuning leaves in a guest. The cgroup's file is an ordinary one, which shows what
+/// was written.
+#[test]
+fn commands_in_a_tuned_guest_enter_its_cgroup_and_a_missing_one_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root makes mounts");
+        return;
+    }
+    let script = "mount -t tmpfs x /run && mkdir -p /run/latlab/inside && mount -t tmpfs x /sys/fs/cgroup && \
+                  mkdir /sys/fs/cgroup/latlab.isolated && : > /sys/fs/cgroup/latlab.isolated/cgroup.procs && \
+                  exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_latlab-agent"));
+    let agent = Agent::start_by("tuned", command);
+    let channel = agent.channel();
+    missing_and_unusable_programs_are_named(&channel);
+    let group = "/sys/fs/cgroup/latlab.isolated";
+    let finished = run(&channel, &format!("cat {group}/cgroup.procs; exit 9"));
+    let seen = (finished.status, &finished.stdout[..]);
+    assert_eq!(seen, (ExitStatus::Code(9), &b"0"[..]));
+    // A partition that goes is no reason not to run.
+    run(&channel, &format!("rm -r {group}"));
+    assert_eq!(run(&channel, "echo runs").stdout, b"runs\n");
 }
 
 #[test]
