@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use latlab_wire::channel::{
     Exec, ExitStatus, MAX_PAYLOAD, Message, Stream, UNLIMITED_CREDIT, WINDOW_BYTES,
 };
-use rustix::io::{Errno, ioctl_fionbio};
+use rustix::io::{Errno, ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::port::Outbox;
@@ -54,6 +54,8 @@ struct Output {
     pipe: Option<OwnedFd>,
     /// Bytes the client will still take.
     credit: u32,
+    /// Once the process has ended: bytes of its time that the pipe still holds.
+    left: Option<u64>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -96,6 +98,7 @@ impl Session {
             stream,
             pipe,
             credit: WINDOW_BYTES,
+            left: None,
         };
         Ok(Self {
             number,
@@ -158,8 +161,15 @@ impl Session {
         }
     }
 
+    /// Output that other holders of the pipes write from now on is discarded, or one that never pauses would keep the
+    /// session for ever.
     pub fn set_status(&mut self, status: ExitStatus) {
         self.status = Some(status);
+        for output in &mut self.outputs {
+            // Of a pipe that does not tell, all is taken until it is empty.
+            let left = output.pipe.as_ref().map(ioctl_fionread);
+            output.left = Some(left.map_or(0, |left| left.unwrap_or(u64::MAX)));
+        }
     }
 
     /// Moves what can be moved without blocking: at most one frame of each stream.
@@ -173,7 +183,6 @@ impl Session {
                 OutputTurn::Empty => {}
             }
         }
-        // Output that other holders of the pipes write after this process's end is discarded.
         let (true, Some(status)) = (drained, self.status) else {
             return Ok(if progress { Turn::Progress } else { Turn::Idle });
         };
@@ -243,7 +252,11 @@ impl Output {
         let Some(pipe) = &self.pipe else {
             return Ok(OutputTurn::Empty);
         };
-        let limit = MAX_PAYLOAD.min(self.credit as usize);
+        if self.left == Some(0) {
+            return Ok(OutputTurn::Empty);
+        }
+        let left = self.left.unwrap_or(u64::MAX);
+        let limit = (MAX_PAYLOAD as u64).min(self.credit.into()).min(left) as usize;
         if limit == 0 || !outbox.has_room() {
             return Ok(OutputTurn::Blocked);
         }
@@ -262,6 +275,7 @@ impl Output {
                 if self.credit != UNLIMITED_CREDIT {
                     self.credit -= count as u32;
                 }
+                self.left = self.left.map(|left| left - count as u64);
                 outbox.push(&Message::Data {
                     session,
                     stream: self.stream,

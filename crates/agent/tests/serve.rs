@@ -209,6 +209,19 @@ fn a_daemon_that_keeps_the_pipes_does_not_keep_the_session() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
+/// The client takes all that comes, so that only the process's own end can be the session's.
+#[test]
+fn a_process_left_behind_that_never_pauses_does_not_keep_the_session() {
+    let agent = Agent::start("endless");
+    let channel = agent.channel();
+    let finished = run(&channel, "echo x; yes & yes >&2 & exit 5");
+    assert_eq!(finished.status, ExitStatus::Code(5));
+    assert!(finished.stdout.starts_with(b"x\n"));
+    // What the process itself wrote comes whole.
+    let finished = run(&channel, "yes & head -c 60000 /dev/zero >&2");
+    assert_eq!(finished.stderr.len(), 60_000);
+}
+
 #[test]
 fn an_unread_session_blocks_only_itself() {
     let agent = Agent::start("window");
