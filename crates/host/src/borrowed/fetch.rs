@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue::Tool;
 use super::program::{Borrowed, is_at_least};
-use crate::packages::{self, Archive, Progress, io_error, run, unpack};
+use crate::packages::{self, Archive, Progress, io_error, make_whole, run, unpack};
 use crate::sys;
 use crate::sys::cached;
 use crate::sys::file::{Lock, write_atomically};
@@ -171,15 +171,10 @@ pub(super) fn fetch(
     let directory = version.replace([':', '/'], "_");
     let target = home.join(&directory);
     if !target.is_dir() {
-        let work = home.join(format!(".fetch-{}", std::process::id()));
-        let result = fetch_into(tool, &archive, &suite, &work, progress).and_then(|()| {
-            fs::rename(work.join("whole"), &target)
-                .map_err(io_error("move into place", &target))
-                .map_err(&failed)
-        });
-        // The downloaded files on success, what there is on failure; a leftover only takes space.
-        let _ = fs::remove_dir_all(&work);
-        result?;
+        make_whole(&target, &failed, |work| {
+            fetch_into(tool, &archive, &suite, work, progress)?;
+            Ok(work.join("whole"))
+        })?;
     }
     let chosen_now = Chosen {
         version,

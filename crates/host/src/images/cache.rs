@@ -24,6 +24,7 @@ use super::config::ImageConfig;
 use super::error::Error;
 use super::layer;
 use super::manifest::{self, Found, LayerRef};
+use crate::sys::file::rename_synced;
 use crate::sys::{cached, tree};
 
 /// Begins the name of a directory in which an image is unpacked.
@@ -103,9 +104,7 @@ impl Cache {
                 reason,
             });
         }
-        // After a crash of the machine the name must not stand for half-written files.
-        rustix::fs::syncfs(&root).map_err(|e| Error::io("write out", &work)(e.into()))?;
-        fs::rename(&work, ready).map_err(Error::io("move into place", ready))
+        rename_synced(&work, ready).map_err(Error::io("move into place", ready))
     }
 
     /// Removes what processes left that died at work, by the beginning of its name; to be called under the lock of such works.

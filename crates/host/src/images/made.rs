@@ -23,7 +23,7 @@ use super::error::Error;
 use super::layer;
 use super::own_kernel::ImageKernel;
 use crate::sys::cached;
-use crate::sys::file::{Lock, write_atomically};
+use crate::sys::file::{Lock, rename_synced, write_atomically};
 
 /// Changes with the way that images are made.
 const VERSION: &str = "latlab.image/1";
@@ -183,7 +183,7 @@ impl Cache {
             let new = work.join("image");
             unpack(&tar, &new.join("rootfs")).map_err(refused)?;
             let ready = self.dir().join(&digest);
-            fs::rename(&new, &ready).map_err(Error::io("move into place", &ready))?;
+            rename_synced(&new, &ready).map_err(Error::io("move into place", &ready))?;
         }
         Ok(Made {
             root,
@@ -261,14 +261,12 @@ fn content(source: &FileSource, base: &Path) -> Result<(Vec<u8>, u32), Error> {
     Ok((bytes, if mode & 0o111 == 0 { 0o644 } else { 0o755 }))
 }
 
-/// Unpacks the archive, and writes it out: after a crash of the machine a name must not stand for half-written files.
 fn unpack(tar: &Path, root: &Path) -> Result<(), String> {
     fs::create_dir_all(root).map_err(|error| error.to_string())?;
     let mut budget = Budget::in_free_space(root).map_err(|error| error.to_string())?;
     let directory = open_directory(root).map_err(|error| error.to_string())?;
     let archive = File::open(tar).map_err(|error| error.to_string())?;
-    layer::extract(directory.as_fd(), io::BufReader::new(archive), &mut budget)?;
-    rustix::fs::syncfs(&directory).map_err(|error| error.to_string())
+    layer::extract(directory.as_fd(), io::BufReader::new(archive), &mut budget)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Archive, Progress, io_error, run};
+use super::{Archive, Progress, io_error, make_whole, run};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
@@ -125,8 +125,7 @@ pub fn choose(archive: &Archive, which: &str) -> Result<Chosen, Error> {
     Ok(chosen)
 }
 
-/// Downloads and unpacks a kernel; returns the name of its directory. It appears in the cache whole or not at
-/// all: all work is done in a directory beside, renamed at the end. The caller holds the cache's lock.
+/// Downloads and unpacks a kernel; returns the name of its directory in the cache. The caller holds the cache's lock.
 pub fn fetch(
     archive: &Archive,
     chosen: &Chosen,
@@ -137,13 +136,9 @@ pub fn fetch(
     let directory = format!("{}_{version}", chosen.package);
     let target = cache.join(&directory);
     if !target.is_dir() {
-        let work = cache.join(format!(".fetch-{}", std::process::id()));
-        let result = unpack(archive, chosen, &work, progress).and_then(|root| {
-            Ok(fs::rename(root, &target).map_err(io_error("move into place", &target))?)
-        });
-        // The downloaded file on success, what there is on failure; a leftover only takes space.
-        let _ = fs::remove_dir_all(&work);
-        result?;
+        make_whole(&target, Error::Package, |work| {
+            unpack(archive, chosen, work, progress)
+        })?;
     }
     Ok(directory)
 }

@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::sys;
+use crate::sys::file::rename_synced;
+use crate::sys::tree;
 
 pub mod kernel;
 mod progress;
@@ -167,6 +169,23 @@ pub fn unpack(
     let mut unpack = Command::new("dpkg-deb");
     unpack.arg("-x").arg(file).arg(root);
     run("dpkg-deb", unpack, &mut || ()).map(drop)
+}
+
+/// Makes a directory of the cache, which appears whole or not at all: `fill` works in a directory beside, and returns the
+/// one in it that is renamed at the end. The caller holds a lock that keeps others from making it.
+pub(crate) fn make_whole<E>(
+    target: &Path,
+    failed: impl Fn(Error) -> E,
+    fill: impl FnOnce(&Path) -> Result<PathBuf, E>,
+) -> Result<(), E> {
+    let work = target.with_file_name(format!(".fetch-{}", std::process::id()));
+    let made = fill(&work).and_then(|whole| {
+        let renamed = rename_synced(&whole, target);
+        renamed.map_err(|error| failed(io_error("move into place", target)(error)))
+    });
+    // The downloaded files on success, what there is on failure; a leftover only takes space.
+    let _ = tree::remove(&work);
+    made
 }
 
 /// Bytes of packages, whole or partial, in the working directory.

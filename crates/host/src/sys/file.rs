@@ -43,6 +43,13 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Erro
     written.map_err(failed)
 }
 
+/// Gives a directory that was filled under another name its own. Its contents are written out first: after a crash or power
+/// cut the name must not stand for half-written files.
+pub fn rename_synced(from: &Path, to: &Path) -> io::Result<()> {
+    rustix::fs::syncfs(File::open(from)?)?;
+    fs::rename(from, to)
+}
+
 fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = create_new(path, mode)?;
     file.write_all(bytes)?;
@@ -204,6 +211,22 @@ mod tests {
         assert!(error.to_string().starts_with("cannot write "), "{error}");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         assert_eq!(fs::read(path.join("inside")).unwrap(), b"kept");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_directory_gets_its_name_with_its_contents_unless_another_has_it() {
+        let directory = directory("rename");
+        let (from, to) = (directory.join(".work"), directory.join("whole"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("file"), "x").unwrap();
+        rename_synced(&from, &to).unwrap();
+        assert_eq!(fs::read(to.join("file")).unwrap(), b"x");
+        let error = rename_synced(&from, &to).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        fs::create_dir(&from).unwrap();
+        let error = rename_synced(&from, &to).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
         fs::remove_dir_all(&directory).unwrap();
     }
 
