@@ -179,6 +179,8 @@ pub(crate) fn make_whole<E>(
     fill: impl FnOnce(&Path) -> Result<PathBuf, E>,
 ) -> Result<(), E> {
     let work = target.with_file_name(format!(".fetch-{}", std::process::id()));
+    // A killed latlab with this number may have left some.
+    tree::remove(&work).map_err(|error| failed(io_error("remove", &work)(error)))?;
     let made = fill(&work).and_then(|whole| {
         let renamed = rename_synced(&whole, target);
         renamed.map_err(|error| failed(io_error("move into place", target)(error)))
@@ -339,6 +341,42 @@ mod tests {
             Error::Network { .. }
         ));
         assert!(matches!(explained("E: disk full"), Error::Failed { .. }));
+    }
+
+    #[test]
+    fn a_directory_has_only_what_was_just_fetched_or_does_not_appear() {
+        let cache = std::env::temp_dir().join(format!("latlab-whole-{}", std::process::id()));
+        let left = cache.join(format!(".fetch-{}/root/boot", std::process::id()));
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("vmlinuz-old"), "").unwrap();
+        let target = cache.join("linux-image-6.1_6.1-1");
+        let make = |ends: Result<(), Error>| {
+            make_whole(
+                &target,
+                |error| error,
+                |work| {
+                    let root = work.join("root");
+                    fs::create_dir_all(root.join("boot")).unwrap();
+                    fs::write(root.join("boot/vmlinuz-new"), "").unwrap();
+                    ends.map(|()| root)
+                },
+            )
+        };
+        let names = |dir: &Path| -> Vec<_> {
+            let entries = fs::read_dir(dir).unwrap();
+            entries.map(|entry| entry.unwrap().file_name()).collect()
+        };
+        let silent = Error::Silent {
+            command: "x".into(),
+        };
+        assert!(matches!(make(Err(silent)), Err(Error::Silent { .. })));
+        assert!(names(&cache).is_empty());
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("vmlinuz-old"), "").unwrap();
+        make(Ok(())).unwrap();
+        assert_eq!(names(&target.join("boot")), ["vmlinuz-new"]);
+        assert_eq!(names(&cache), ["linux-image-6.1_6.1-1"]);
+        fs::remove_dir_all(&cache).unwrap();
     }
 
     #[test]
