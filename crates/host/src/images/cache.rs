@@ -9,7 +9,7 @@
 //! directory lets one process unpack at a time; it goes with the process, however that ends.
 
 use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
@@ -162,7 +162,24 @@ fn unpack_layer(
     let whiteouts = verify(archive, layer, budget)?;
     layer::remove(root.as_fd(), &whiteouts)?;
     let source = decompress(archive.open(&layer.member)?).map_err(|e| e.to_string())?;
-    layer::extract(root.as_fd(), source, &mut again)
+    extract_verified(root, source, &layer.diff_id, &mut again)
+}
+
+/// Second reading of a layer. The file may have been changed since the first one.
+fn extract_verified(
+    root: &OwnedFd,
+    source: impl Read,
+    diff_id: &str,
+    budget: &mut Budget,
+) -> Result<(), String> {
+    let mut unpacked = Hashing::new(source);
+    layer::extract(root.as_fd(), &mut unpacked, budget)?;
+    let read = unpacked.finish(MAX_PADDING_BYTES);
+    if read.map_err(|error| error.to_string())? == diff_id {
+        Ok(())
+    } else {
+        Err(format!("layer {diff_id} changed while it was read"))
+    }
 }
 
 /// First reading of a layer: both its digests are right, and these are its whiteouts.

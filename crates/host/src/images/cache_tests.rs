@@ -185,6 +185,23 @@ fn every_spoiled_blob_is_noticed_and_leaves_nothing() {
 }
 
 #[test]
+fn a_layer_that_reads_otherwise_the_second_time_is_refused() {
+    let scratch = Scratch::new("second");
+    let root = open_directory(&scratch.0).unwrap();
+    let layers = layers();
+    let (layer, other) = (&layers[0][..], &layers[1][..]);
+    let extract = |second: &[u8]| {
+        let mut budget = Budget::of_bytes(1 << 20);
+        extract_verified(&root, second, &digest(layer), &mut budget)
+    };
+    extract(layer).unwrap();
+    for second in [&[][..], other, &layer[..layer.len() - 512]] {
+        let refused = extract(second).unwrap_err();
+        assert!(refused.ends_with("changed while it was read"), "{refused}");
+    }
+}
+
+#[test]
 fn a_file_that_is_no_image_is_refused() {
     let scratch = Scratch::new("none");
     let file = scratch.archive(&tar_of(&[("hello", b"x")]));
