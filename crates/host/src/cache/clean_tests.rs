@@ -77,6 +77,9 @@ fn every_kind_is_found_and_nothing_else_removed() {
         place.add("kernels/standard.json", 99),
         place.add("kernels/lock", 99),
         place.add("runs.sqlite", 99),
+        place.add("accelerator.json", 99),
+        place.add("accelerator.lock", 99),
+        place.add("criu.json", 99),
     ];
     place.image(1, 1);
     place.add("images/.make-00ff/tmp/x", 0);
@@ -151,6 +154,23 @@ fn a_killed_removal_is_finished_by_the_next_one() {
     place.add("images/.remove-00ff/rootfs/bin/sh", 0);
     assert_eq!(kinds(&place.clean(Some(30), &[]).removed), [Kind::Rest]);
     assert_eq!(fs::read_dir(place.0.join("images")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_killed_proof_leaves_nothing_for_ever() {
+    let place = Place::new("proofs");
+    place.add(".criu-4711/log", 0);
+    place.add("accelerator-4711.log", 0);
+    let cleaned = place.clean(Some(30), &[]);
+    assert_eq!(kinds(&cleaned.removed), [Kind::Rest, Kind::Rest]);
+    // One that is at work keeps its own.
+    place.add(".criu-4712/log", 0);
+    let held = Lock::take(&place.0.join("criu.lock"), Duration::ZERO).unwrap();
+    assert!(matches!(
+        alone(&place.0, Duration::ZERO),
+        Err(Error::Busy(_))
+    ));
+    drop(held);
 }
 
 #[test]

@@ -12,7 +12,9 @@ use super::error::Error;
 use crate::sys::cached::REMOVING;
 
 /// Names of what is under way, by how they begin or end.
-const BEGUN: [&str; 4] = [REMOVING, ".make-", ".unpack-", ".fetch-"];
+const BEGUN: [&str; 5] = [REMOVING, ".make-", ".unpack-", ".fetch-", ".criu-"];
+/// Begins and ends the name of the log of an accelerator's proof, which has a process's number between.
+const PROOF_LOG: [&str; 2] = ["accelerator-", ".log"];
 const UNFINISHED: [&str; 3] = [".new", ".excluded", ".tmp"];
 /// A template's file that is marked when it is used.
 const DESCRIPTION: &str = "description";
@@ -88,7 +90,9 @@ fn kind(place: &Path, name: &str, metadata: &Metadata) -> Option<Kind> {
     let is_digest = |name: &str| name.len() >= 32 && name.bytes().all(|b| b.is_ascii_hexdigit());
     let is_begun = BEGUN.iter().any(|begun| name.starts_with(begun));
     let is_unfinished = UNFINISHED.iter().any(|end| name.ends_with(end));
-    if is_begun || is_unfinished {
+    let [begin, end] = PROOF_LOG;
+    let is_log = name.starts_with(begin) && name.ends_with(end);
+    if is_begun || is_unfinished || is_log {
         return Some(Kind::Rest);
     }
     let is_initramfs = name.starts_with("initramfs-") && name.ends_with(".cpio");

@@ -41,6 +41,10 @@ pub(super) fn alone(cache: &Path, timeout: Duration) -> Result<Vec<Lock>, Error>
         Ok::<_, Error>(())
     };
     take(cache.join(IN_USE))?;
+    // Proofs write beside the entries.
+    for proof in ["accelerator.lock", "criu.lock"] {
+        take(cache.join(proof))?;
+    }
     for place in ["disks", "kernels", "templates"] {
         take(cache.join(place).join("lock"))?;
     }
