@@ -137,7 +137,7 @@ fn find_docker<R: Read + Seek>(archive: &mut Archive<R>) -> Result<Found, String
     let bytes = archive.document("manifest.json")?;
     let items: Vec<DockerItem> = parse("manifest.json", &bytes)?;
     let [item] = items.as_slice() else {
-        return Err(format!("it holds {} images; save exactly one", items.len()));
+        return Err(not_one(items.len()));
     };
     let bytes = archive.document(&item.config)?;
     let config = read_config(&item.config, &bytes, item.layers.len())?;
@@ -154,6 +154,11 @@ fn find_docker<R: Read + Seek>(archive: &mut Archive<R>) -> Result<Found, String
     })
 }
 
+/// Why an archive of several images is refused.
+fn not_one(images: usize) -> String {
+    format!("it holds {images} images; save exactly one")
+}
+
 /// The entry for this machine; a single entry needs no platform.
 fn choose(manifests: &[Descriptor]) -> Result<Descriptor, String> {
     let ours = |d: &&Descriptor| {
@@ -164,6 +169,7 @@ fn choose(manifests: &[Descriptor]) -> Result<Descriptor, String> {
     match manifests {
         [] => Err("its index lists no image".to_owned()),
         [only] => Ok(only.clone()),
+        several if several.iter().all(|d| d.platform.is_none()) => Err(not_one(several.len())),
         several => several.iter().find(ours).cloned().ok_or_else(|| {
             format!(
                 "none of its {} images is for linux/{}",
@@ -255,7 +261,15 @@ mod tests {
             choose(&several).unwrap().digest,
             format!("sha256:{}", architecture())
         );
-        assert!(choose(&[descriptor("s390x"), descriptor("mips")]).is_err());
+        let refused = |manifests: &[Descriptor]| choose(manifests).err().unwrap();
+        let others = [descriptor("s390x"), descriptor("mips")];
+        let reason = format!("none of its 2 images is for linux/{}", architecture());
+        assert_eq!(refused(&others), reason);
+        let unnamed = others.map(|other| Descriptor {
+            platform: None,
+            ..other
+        });
+        assert_eq!(refused(&unnamed), "it holds 2 images; save exactly one");
         assert!(choose(&[]).is_err());
         assert!(
             choose(&[descriptor("s390x")]).is_ok(),
