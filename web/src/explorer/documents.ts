@@ -128,7 +128,8 @@ export interface ChangePoint {
   index: number;
   before: number;
   after: number;
-  ratio: number;
+  /** Null where a level is zero or negative. */
+  ratio: number | null;
   p_value: number;
 }
 

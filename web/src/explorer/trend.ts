@@ -1,7 +1,7 @@
 // One cell's quantity over all runs of a study: choose it, read it off the plot, find where it changed.
 
 import { h, widthOf, type Child } from '../dom';
-import { clock, count, day, pValue, plural, quantity, quantityRange, ratio } from '../format';
+import { clock, count, day, pValue, plural, quantity, quantityRange } from '../format';
 import { linesKey } from '../plots/lines';
 import { onOpen } from '../sections/fold';
 import type { Answer } from './api';
@@ -13,7 +13,7 @@ import { runFragment, type TrendRoute } from './route';
 import { shareButton } from './share';
 import { TrendCursor } from './trendCursor';
 import { TrendForm } from './trendForm';
-import { canBeDrawn, drawTrend, isWorse } from './trendPlot';
+import { canBeDrawn, changeText, drawTrend, isWorse } from './trendPlot';
 
 export class TrendView implements View<TrendRoute> {
   readonly element: HTMLElement;
@@ -159,7 +159,6 @@ export class TrendView implements View<TrendRoute> {
   private changeRow(trend: Trend, series: Series, change: ChangePoint): HTMLElement {
     const point = series.points[change.index];
     const worse = isWorse(change, trend);
-    const sign = change.ratio > 1 ? '▲' : '▼';
     const number = (...content: Child[]): HTMLElement => h('td', { class: 'number' }, ...content);
     return h(
       'tr',
@@ -172,7 +171,7 @@ export class TrendView implements View<TrendRoute> {
         h(
           'span',
           { class: `verdict ${worse ? 'worse' : 'better'}` },
-          `${sign} ${ratio(change.ratio)} ${worse ? 'worse' : 'better'}`,
+          `${changeText(change)} ${worse ? 'worse' : 'better'}`,
         ),
       ),
       number(pValue(change.p_value)),

@@ -37,7 +37,12 @@ const at = (pixels: number): string => pixels.toFixed(2);
 
 /** Whether a change made the quantity worse. */
 export function isWorse(change: ChangePoint, trend: Trend): boolean {
-  return change.ratio > 1 !== trend.higher_is_better;
+  return change.after > change.before !== trend.higher_is_better;
+}
+
+/** `▲ 1.30×`: the sign says whether the value grew, also where there is no ratio. */
+export function changeText({ before, after, ratio: own }: ChangePoint): string {
+  return `${after > before ? '▲' : '▼'} ${ratio(own)}`;
 }
 
 /** The trend at this width in pixels, and where its points are. */
@@ -141,10 +146,7 @@ function timeLabel(date: Date, step: number): string {
 function drawSeries({ y }: Frame, all: Placed[], series: Series, index: number): SVGGElement {
   const { color, dash, marker } = look(index);
   const placed = all.filter(hasPlace);
-  const bars = placed.flatMap(({ point: { low, high }, x }) =>
-    // On a logarithmic axis, 0 has no place.
-    low !== null && high !== null && low > 0 ? `M${at(x)} ${at(y(low))}V${at(y(high))}` : [],
-  );
+  const bars = placed.map((one) => barOf(one, y));
   const line = placed.map(({ x, y }, i) => `${i > 0 ? 'L' : 'M'}${at(x)} ${at(y)}`);
   const d = markerPath(marker, placed.length > 200 ? 16 : 36);
   return s(
@@ -163,6 +165,14 @@ function drawSeries({ y }: Frame, all: Placed[], series: Series, index: number):
       }),
     ),
   );
+}
+
+/** The path of a point's interval; empty where an end has no place, as 0 on a logarithmic axis. */
+export function barOf({ point, x }: Placed, y: (value: number) => number): string {
+  const { low, high } = point;
+  if (low === null || high === null) return '';
+  const [from, to] = [y(low), y(high)];
+  return Number.isFinite(from) && Number.isFinite(to) ? `M${at(x)} ${at(from)}V${at(to)}` : '';
 }
 
 /** The centre of each segment, as a line over its length. */
@@ -215,10 +225,7 @@ function drawChanges({ box, top, y }: Frame, trend: Trend, all: Placed[]): void 
       // Where there is no room, the table below has the ratio.
       if (isFree) {
         labels.push(label);
-        const sign = change.ratio > 1 ? '▲' : '▼';
-        mark.append(
-          s('text', { ...label, 'text-anchor': 'middle' }, `${sign} ${ratio(change.ratio)}`),
-        );
+        mark.append(s('text', { ...label, 'text-anchor': 'middle' }, changeText(change)));
       }
       top.append(mark);
     }

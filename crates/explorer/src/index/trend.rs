@@ -76,7 +76,8 @@ pub struct Change {
     /// Medians of the two levels.
     pub before: f64,
     pub after: f64,
-    pub ratio: f64,
+    /// `None` where a level is zero or negative, and a ratio has no meaning.
+    pub ratio: Option<f64>,
     pub p_value: f64,
 }
 
@@ -194,8 +195,56 @@ fn changes(points: &[Point]) -> Vec<Change> {
         index: change.index,
         before: change.before,
         after: change.after,
-        ratio: change.after / change.before,
+        ratio: (change.before > 0.0 && change.after > 0.0).then(|| change.after / change.before),
         p_value: change.p_value,
     };
     changes.map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(value: f64) -> Vec<Point> {
+        let wobble = |n: usize| value + 0.01 * (n * 7 % 5) as f64;
+        let point = |n| Point {
+            path: String::new(),
+            id: String::new(),
+            started: String::new(),
+            value: wobble(n),
+            low: None,
+            high: None,
+            replicates: 3,
+            version: String::new(),
+            kernel: String::new(),
+            state: String::new(),
+            tags: Vec::new(),
+            note: String::new(),
+        };
+        (0..12).map(point).collect()
+    }
+
+    #[test]
+    fn a_ratio_is_told_between_positive_levels_only() {
+        let zero = || {
+            level(0.0).into_iter().map(|point| Point {
+                value: 0.0,
+                ..point
+            })
+        };
+        for (before, after, ratio) in [
+            (level(10.0), level(13.0), Some(1.3)),
+            (zero().collect(), level(10.0), None),
+            (level(10.0), zero().collect(), None),
+            (level(-13.0), level(-10.0), None),
+        ] {
+            let found = changes(&[before, after].concat());
+            let [change] = &found[..] else {
+                panic!("{found:?}");
+            };
+            assert_eq!(change.index, 12);
+            let rounded = change.ratio.map(|ratio| (ratio * 100.0).round() / 100.0);
+            assert_eq!(rounded, ratio);
+        }
+    }
 }
