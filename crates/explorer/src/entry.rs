@@ -1,5 +1,6 @@
 //! A run as the explorer lists it, read from its directory.
 
+use std::collections::BTreeMap;
 use std::fs::symlink_metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -40,6 +41,8 @@ pub struct Run {
     pub overloaded: usize,
     pub factors: Vec<Levels>,
     pub measurements: Vec<String>,
+    /// A line about each measurement, as people read it.
+    pub definitions: BTreeMap<String, String>,
     /// Number of serious notes.
     pub serious: usize,
     pub tags: Vec<String>,
@@ -52,6 +55,14 @@ pub struct Run {
 pub struct Levels {
     pub name: String,
     pub levels: Vec<String>,
+}
+
+impl Run {
+    /// The definition of a cell's measurement, with whose name the cell's begins.
+    pub fn definition(&self, cell: &str) -> Option<&str> {
+        let measurement = cell.split('/').next()?;
+        self.definitions.get(measurement).map(String::as_str)
+    }
 }
 
 /// All that the index keeps of a run.
@@ -150,6 +161,10 @@ fn planned(run: &mut Run, manifest: &Manifest, annotation: Annotation) {
         .measurements
         .iter()
         .map(|m| m.name.clone())
+        .collect();
+    let definitions = manifest.measurements.iter();
+    run.definitions = definitions
+        .map(|m| (m.name.clone(), m.description.clone()))
         .collect();
     run.note = annotation.note;
     run.tags = annotation.tags;

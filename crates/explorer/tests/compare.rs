@@ -2,6 +2,7 @@
 
 mod site;
 
+use latlab_model::results::{Manifest, Summary};
 use latlab_report::compare::CellComparison;
 use latlab_samples::RunDir;
 use serde_json::Value;
@@ -77,6 +78,90 @@ fn ratios_of_metrics_are_those_of_the_command() {
             serde_json::to_value(cell.verdict).unwrap()
         );
     }
+}
+
+/// A definition of `rr-udp` with this rate, and results as slow.
+fn at_rate(manifest: &mut Manifest, summary: &mut Summary, rate: u32, slower: f64) {
+    let measurements = manifest.measurements.iter_mut();
+    for own in measurements.filter(|own| own.name == "rr-udp") {
+        own.description = format!("UDP, {rate} a second");
+    }
+    slow_down(summary, slower);
+}
+
+#[test]
+fn results_of_another_definition_are_not_judged() {
+    let site = Site::start();
+    site.add("base", |manifest, summary| {
+        at_rate(manifest, summary, 10_000, 1.0);
+    });
+    site.add("slower", |manifest, summary| {
+        at_rate(manifest, summary, 10_000, 1.5);
+    });
+    site.add("faster", |manifest, summary| {
+        at_rate(manifest, summary, 100_000, 1.5);
+    });
+    site.list("");
+    let comparison = site
+        .get("/api/compare?run=base&run=slower&run=faster")
+        .json();
+    assert_eq!(comparison["warnings"][1], serde_json::json!([]));
+    assert_eq!(
+        comparison["warnings"][2],
+        serde_json::json!([
+            "measurement rr-udp is defined differently (UDP, 100000 a second against UDP, 10000 a second)"
+        ])
+    );
+    let values_of = |measurement: &str, quantity: &str| {
+        let cell = format!("{measurement}/kind=native/link=veth");
+        row(&comparison, &cell, quantity)["values"].clone()
+    };
+    let values = values_of("rr-udp", "median latency");
+    assert_eq!(values[1]["verdict"], "worse");
+    assert!(values[2]["value"].is_number(), "{values}");
+    assert!(values[2]["verdict"].is_null() && values[2]["ratio"].is_null());
+    assert!(values_of("stream-tcp", "Throughput")[2]["verdict"].is_string());
+}
+
+#[test]
+fn a_trend_has_a_series_for_each_definition() {
+    let site = Site::start();
+    for n in 0..24 {
+        site.add(&format!("run-{n:02}"), |manifest, summary| {
+            manifest.study = "nightly".to_owned();
+            manifest.started = format!("2026-10-{:02}T10:00:00Z", n + 1);
+            let (rate, slower) = if n < 16 {
+                (10_000, 1.0)
+            } else {
+                (100_000, 1.5)
+            };
+            at_rate(
+                manifest,
+                summary,
+                rate,
+                slower + 0.002 * f64::from(n * 7 % 5),
+            );
+        });
+    }
+    site.list("");
+    let choices = site.get("/api/choices?study=nightly").json();
+    let cells = choices["cells"].as_array().unwrap().iter();
+    let mut cells = cells.map(|choice| choice["cell"].as_str().unwrap());
+    let cell = cells.find(|cell| cell.starts_with("rr-udp")).unwrap();
+    let trend = site.get(&format!(
+        "/api/trend?study=nightly&cell={}&quantity=median+latency",
+        encoded(cell)
+    ));
+    let trend = trend.json();
+    let series = trend["series"].as_array().unwrap().iter();
+    let found = series.map(|one| {
+        assert_eq!(one["changes"], serde_json::json!([]));
+        let definition = one["definition"].as_str().unwrap().to_owned();
+        (definition, one["points"].as_array().unwrap().len())
+    });
+    let expected = [("UDP, 10000 a second", 16), ("UDP, 100000 a second", 8)];
+    let expected = expected.map(|(definition, runs)| (definition.to_owned(), runs));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }
 
 #[test]

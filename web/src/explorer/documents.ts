@@ -27,6 +27,8 @@ export interface Run {
   overloaded: number;
   factors: Factor[];
   measurements: string[];
+  /** A line about each measurement. */
+  definitions: Record<string, string>;
   /** Number of serious notes. */
   serious: number;
   tags: string[];
@@ -133,9 +135,11 @@ export interface ChangePoint {
   p_value: number;
 }
 
-/** The points of one machine, in order of time. */
+/** The points of one machine and definition of the measurement, in order of time. */
 export interface Series {
   machine: string;
+  /** A line about the measurement. */
+  definition: string;
   points: TrendPoint[];
   changes: ChangePoint[];
 }

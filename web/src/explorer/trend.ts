@@ -13,7 +13,7 @@ import { runFragment, type TrendRoute } from './route';
 import { shareButton } from './share';
 import { TrendCursor } from './trendCursor';
 import { TrendForm } from './trendForm';
-import { canBeDrawn, changeText, drawTrend, isWorse } from './trendPlot';
+import { canBeDrawn, changeText, drawTrend, isRedefined, isWorse, seriesName } from './trendPlot';
 
 export class TrendView implements View<TrendRoute> {
   readonly element: HTMLElement;
@@ -109,10 +109,16 @@ export class TrendView implements View<TrendRoute> {
     }
     const changes = series.reduce((sum, one) => sum + one.changes.length, 0);
     const better = trend.higher_is_better ? 'Higher is better' : 'Lower is better';
-    const aside = `${trend.study}: ${plural(points, 'run')} on ${plural(series.length, 'machine')}, ${plural(changes, 'change')}. ${better}.`;
+    const machines = new Set(series.map(({ machine }) => machine)).size;
+    const aside = `${trend.study}: ${plural(points, 'run')} on ${plural(machines, 'machine')}, ${plural(changes, 'change')}. ${better}.`;
+    const name = (one: Series): string =>
+      `${seriesName(one, trend)} (${plural(one.points.length, 'run')})`;
     this.body.replaceChildren(
       h('p', { class: 'found', role: 'status' }, aside),
-      linesKey(series.map(({ machine, points }) => `${machine} (${plural(points.length, 'run')})`)),
+      isRedefined(trend)
+        ? h('p', { class: 'hint' }, 'The measurement was defined anew: each definition has a line.')
+        : '',
+      linesKey(series.map(name)),
       canBeDrawn(trend)
         ? h('div', { class: 'trend-plot' }, this.canvas, this.cursor.element)
         : h('p', { class: 'hint' }, 'No run says when it started, so nothing can be drawn.'),
@@ -164,7 +170,7 @@ export class TrendView implements View<TrendRoute> {
       'tr',
       { 'data-change': change.index },
       h('th', { scope: 'row' }, point ? this.pointName(point) : null),
-      h('td', {}, h('span', { class: 'clamped' }, series.machine)),
+      h('td', {}, h('span', { class: 'clamped' }, seriesName(series, trend))),
       number(quantity(change.before, trend.unit)),
       number(quantity(change.after, trend.unit)),
       number(
@@ -229,18 +235,19 @@ export class TrendView implements View<TrendRoute> {
   }
 
   private pointRow(
-    { unit }: Trend,
-    { machine }: Series,
+    trend: Trend,
+    series: Series,
     point: TrendPoint,
     isChange: boolean,
   ): HTMLElement {
+    const { unit } = trend;
     const { low, high } = point;
     const range = low !== null && high !== null ? quantityRange([low, high], unit) : 'no interval';
     return h(
       'tr',
       {},
       h('th', { scope: 'row' }, this.pointName(point)),
-      h('td', {}, h('span', { class: 'clamped' }, machine)),
+      h('td', {}, h('span', { class: 'clamped' }, seriesName(series, trend))),
       h(
         'td',
         { class: 'number' },

@@ -6,7 +6,7 @@ import { clock, day, quantity, quantityRange } from '../format';
 import type { Context } from './context';
 import type { Trend } from './documents';
 import { stateMark } from './parts';
-import type { Placed, TrendDrawing } from './trendPlot';
+import { seriesName, type Placed, type TrendDrawing } from './trendPlot';
 
 /** Pixels within which a point is near. */
 const NEAR = 40;
@@ -94,7 +94,8 @@ export class TrendCursor {
   }
 
   private words({ point, series }: Placed): HTMLElement[] {
-    const unit = this.trend?.unit ?? '';
+    const { trend } = this;
+    const unit = trend?.unit ?? '';
     const { low, high } = point;
     const interval =
       low !== null && high !== null ? ` [${quantityRange([low, high], unit)}]` : ', no interval';
@@ -109,7 +110,7 @@ export class TrendCursor {
       ),
       line(`${day(point.started)} ${clock(point.started)}`),
       line(point.path, 'mono path'),
-      line(series.machine, 'aside'),
+      line(trend ? seriesName(series, trend) : series.machine, 'aside'),
       line(`latlab ${point.version}, Linux ${point.kernel}`, 'aside'),
       ...(point.tags.length > 0 ? [line(point.tags.join(', '))] : []),
       ...(point.note !== '' ? [line(point.note, 'about')] : []),

@@ -1,5 +1,5 @@
-// One quantity of one cell over time: a line a machine with the interval of each point, and a mark where a
-// series changed.
+// One quantity of one cell over time: a line for each machine and definition of the measurement, with the
+// interval of each point, and a mark where a series changed.
 
 import { scaleUtc } from 'd3-scale';
 import {
@@ -43,6 +43,16 @@ export function isWorse(change: ChangePoint, trend: Trend): boolean {
 /** `▲ 1.30×`: the sign says whether the value grew, also where there is no ratio. */
 export function changeText({ before, after, ratio: own }: ChangePoint): string {
   return `${after > before ? '▲' : '▼'} ${ratio(own)}`;
+}
+
+/** Whether the measurement was defined in several ways over time. */
+export function isRedefined({ series }: Trend): boolean {
+  return new Set(series.map(({ definition }) => definition)).size > 1;
+}
+
+/** The machine; with what was measured, where that was not always the same. */
+export function seriesName({ machine, definition }: Series, trend: Trend): string {
+  return isRedefined(trend) ? `${machine}: ${definition}` : machine;
 }
 
 /** The trend at this width in pixels, and where its points are. */

@@ -57,6 +57,7 @@ export function run(part) {
       { name: 'link', levels: LINKS },
     ],
     measurements: ['rr-udp', 'rr-tcp'],
+    definitions: { 'rr-udp': 'UDP, one in flight', 'rr-tcp': 'TCP, one in flight' },
     serious: 0,
     tags: [],
     note: '',

@@ -258,7 +258,8 @@ function trend(state, asked) {
         note,
       };
     });
-    return { machine: name, points, changes: changesOf(points) };
+    const definition = runs[0]?.definitions[cell.split('/')[0]] ?? '';
+    return { machine: name, definition, points, changes: changesOf(points) };
   });
   const { unit, higher_is_better } = about;
   return { study, cell, quantity, unit, higher_is_better, series };

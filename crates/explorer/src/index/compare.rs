@@ -67,7 +67,7 @@ pub fn compare(
     }
     let warnings = runs.iter().map(|run| differences(&runs[0], run)).collect();
     Ok(Ok(Comparison {
-        rows: rows(&results),
+        rows: rows(&runs, &results),
         warnings,
         runs,
     }))
@@ -120,15 +120,17 @@ pub(super) fn measured(row: &Row<'_>, first: usize) -> rusqlite::Result<Stored> 
     })
 }
 
-fn rows(results: &[BTreeMap<Key, Quantity>]) -> Vec<Compared> {
+fn rows(runs: &[Run], results: &[BTreeMap<Key, Quantity>]) -> Vec<Compared> {
     let mut count: BTreeMap<&Key, usize> = BTreeMap::new();
     for key in results.iter().flat_map(BTreeMap::keys) {
         *count.entry(key).or_default() += 1;
     }
-    let against: Vec<BTreeMap<&Key, Against>> = results
-        .iter()
-        .skip(1)
-        .map(|run| against(run, &results[0]))
+    let all = runs.iter().zip(results).skip(1);
+    let against: Vec<BTreeMap<&Key, Against>> = all
+        .map(|(run, own)| {
+            let is_alike = |key: &Key| run.definition(&key.0) == runs[0].definition(&key.0);
+            against(own, &results[0], is_alike)
+        })
         .collect();
     let row = |key: &Key| {
         let values = results.iter().enumerate().map(|(i, run)| {
@@ -159,13 +161,16 @@ fn rows(results: &[BTreeMap<Key, Quantity>]) -> Vec<Compared> {
     shared.map(|(key, _)| row(key)).collect()
 }
 
-/// Each quantity of a run against the baseline's. Cells are judged together, quantity by quantity.
+/// Each quantity of a run against the baseline's, but for cells that are defined differently. Cells are judged together,
+/// quantity by quantity.
 fn against<'k>(
     run: &'k BTreeMap<Key, Quantity>,
     baseline: &'k BTreeMap<Key, Quantity>,
+    is_alike: impl Fn(&Key) -> bool,
 ) -> BTreeMap<&'k Key, Against> {
     let mut by_quantity: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
-    for key in run.keys().filter(|key| baseline.contains_key(*key)) {
+    let both = run.keys().filter(|key| baseline.contains_key(*key));
+    for key in both.filter(|key| is_alike(key)) {
         by_quantity.entry(&key.1).or_default().push(key);
     }
     let mut found = BTreeMap::new();
@@ -193,7 +198,15 @@ fn differences(baseline: &Run, run: &Run) -> Vec<String> {
         ("version of latlab", &baseline.version, &run.version),
     ];
     let differing = facts.iter().filter(|(_, one, two)| one != two);
-    differing
-        .map(|(name, one, two)| format!("the {name} is {two} against {one}"))
-        .collect()
+    let facts = differing.map(|(name, one, two)| format!("the {name} is {two} against {one}"));
+    let definitions = run.definitions.iter().filter_map(|(name, own)| {
+        let other = baseline
+            .definitions
+            .get(name)
+            .filter(|other| *other != own)?;
+        Some(format!(
+            "measurement {name} is defined differently ({own} against {other})"
+        ))
+    });
+    facts.chain(definitions).collect()
 }

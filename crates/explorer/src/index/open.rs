@@ -13,7 +13,7 @@ use super::error::IndexError;
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of the schema, or of what is written into it: an index of another version is built anew.
-const VERSION: i32 = 2;
+const VERSION: i32 = 3;
 /// Wait for another process that writes the same index.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 

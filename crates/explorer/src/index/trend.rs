@@ -41,13 +41,15 @@ pub struct Trend {
     pub quantity: String,
     pub unit: String,
     pub higher_is_better: bool,
-    /// A series a machine: times of different machines are no trend.
+    /// A series for each machine and definition of the measurement: times of different ones are no trend.
     pub series: Vec<Series>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Series {
     pub machine: String,
+    /// A line about the measurement.
+    pub definition: String,
     /// In order of time.
     pub points: Vec<Point>,
     pub changes: Vec<Change>,
@@ -118,6 +120,9 @@ pub fn choices(connection: &Connection, study: &str) -> Result<Choices, IndexErr
     })
 }
 
+/// Machine and definition of the measurement, alike in all points of a series.
+type Comparable = (String, String);
+
 pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexError> {
     let mut statement = connection.prepare(
         "SELECT unit, higher_is_better, json, value, low, high, ruler_spread, replicates
@@ -133,14 +138,15 @@ pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexErro
         &wanted.machine,
     );
     let mut rows = statement.query(parameters)?;
-    let mut found: Vec<(String, bool, String, Point)> = Vec::new();
+    let mut found: Vec<(String, bool, Comparable, Point)> = Vec::new();
     while let Some(row) = rows.next()? {
         let run: Run = serde_json::from_str(&row.get::<_, String>(2)?)?;
-        let machine = run.machine.clone();
+        let definition = run.definition(&wanted.cell).unwrap_or_default();
+        let of = (run.machine.clone(), definition.to_owned());
         found.push((
             row.get(0)?,
             row.get(1)?,
-            machine,
+            of,
             point(run, &measured(row, 3)?)?,
         ));
     }
@@ -149,17 +155,20 @@ pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexErro
         .last()
         .map(|(unit, higher, ..)| (unit.clone(), *higher));
     let (unit, higher_is_better) = newest.unwrap_or_default();
-    let mut machines: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    for (own, _, machine, point) in found {
+    let mut all: BTreeMap<Comparable, Vec<Point>> = BTreeMap::new();
+    for (own, _, of, point) in found {
         if own == unit {
-            machines.entry(machine).or_default().push(point);
+            all.entry(of).or_default().push(point);
         }
     }
-    let series = machines.into_iter().map(|(machine, points)| Series {
-        machine,
-        changes: changes(&points),
-        points,
-    });
+    let series = all
+        .into_iter()
+        .map(|((machine, definition), points)| Series {
+            machine,
+            definition,
+            changes: changes(&points),
+            points,
+        });
     Ok(Trend {
         series: series.collect(),
         study: wanted.study,

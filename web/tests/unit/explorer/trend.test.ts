@@ -6,6 +6,7 @@ import {
   barOf,
   changeText,
   isWorse,
+  seriesName,
   timeTicks,
   type Placed,
 } from '../../../src/explorer/trendPlot';
@@ -59,4 +60,13 @@ it('an interval that begins at 0 has its bar on a linear axis, and none on a log
   const log = scaleOf('log', [1, 100], [100, 0]);
   expect(barOf(placed(0), log)).toBe('');
   expect(barOf(placed(-1), log)).toBe('');
+});
+
+it('a series is named with its definition where there are several', () => {
+  const series = ['10000/s', '100000/s'].map((definition) => ({ machine: 'one', definition }));
+  const trend = (some: typeof series): Trend => ({ series: some }) as unknown as Trend;
+  const names = (some: typeof series): string[] =>
+    trend(some).series.map((one) => seriesName(one, trend(some)));
+  expect(names(series)).toEqual(['one: 10000/s', 'one: 100000/s']);
+  expect(names(series.slice(1))).toEqual(['one']);
 });
