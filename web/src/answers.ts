@@ -25,8 +25,8 @@ export function answersOf(model: Model, group: Group): Answer[] {
   const base = group.baseline === undefined ? undefined : model.cells.get(group.baseline);
   const others = cells.filter((cell) => cell.id !== base?.id);
   if (base && others.length > 0) return others.map((cell) => compared(model, cell, base));
-  // Without factors there is nothing to compare.
-  const lacksBase = !base && cells.some((cell) => cell.label !== '');
+  // A study that names none lacks none.
+  const lacksBase = !base && Object.keys(model.summary.baseline).length > 0;
   return cells.map((cell) => alone(cell, lacksBase ? ['baseline not measured'] : []));
 }
 

@@ -78,12 +78,16 @@ it('shows a study of one cell without a baseline', async () => {
   const text = await visit((s) => {
     const cell = s.cells[1] as Cell;
     delete cell.comparison;
-    cell.label = '';
+    // A cell without levels has the measurement's name as its label.
+    cell.label = cell.measurement;
+    cell.levels = {};
+    s.factors = [];
+    s.baseline = {};
     s.cells = [cell];
     s.trials = s.trials.filter((trial) => trial.cell === cell.id);
     s.groups = s.groups.filter((group) => group.id === cell.group);
     const group = s.groups[0] as Group;
-    group.cells = [cell.id];
+    Object.assign(group, { cells: [cell.id], levels: {}, title: cell.measurement });
     delete group.baseline;
     s.measurements = s.measurements.slice(0, 1);
     s.notes = [];

@@ -184,6 +184,15 @@ describe('answers', () => {
     expect(new Set(clauses)).toEqual(new Set(['baseline not measured']));
   });
 
+  it('miss no baseline in a study that names none', () => {
+    const { model } = fixture();
+    const group = { ...(model.groups.get('rr-udp/link=bridge') as Group) };
+    delete group.baseline;
+    model.summary.baseline = {};
+    const clauses = answersOf(model, group).flatMap((answer) => answer.clauses);
+    expect(clauses).toEqual([]);
+  });
+
   it('are folded only where the tails are alike too', () => {
     const { model } = fixture();
     const cell = model.cells.get('rr-udp/kind=container/link=bridge') as Cell;
