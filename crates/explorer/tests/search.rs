@@ -135,6 +135,19 @@ fn directories_that_cannot_be_read_are_listed_with_their_problem() {
 }
 
 #[test]
+fn cells_of_a_run_are_named_by_all_of_their_levels() {
+    let site = Site::start();
+    site.add("a", |_, _| {});
+    site.list("");
+    let details = site.get("/api/run?run=a").json();
+    let cells = details["cells"].as_array().unwrap().iter();
+    let labels = cells.map(|cell| cell["label"].as_str().unwrap());
+    let labels: Vec<&str> = labels.collect();
+    let kinds = ["native · veth", "container · veth", "vm · veth"];
+    assert_eq!(labels, [kinds, kinds].concat());
+}
+
+#[test]
 fn an_index_that_is_damaged_or_of_another_version_is_built_anew() {
     let mut site = filled();
     assert_eq!(site.find("").len(), 4);

@@ -1,11 +1,11 @@
 //! Tables of the lives of nodes, their start and what was done to them within the measured windows; and of the machines'
 //! sensors beside them.
 
-use latlab_model::results::{ActionKind, Actions, Cell, Range, Summary};
+use latlab_model::results::{ActionKind, Actions, Range, Summary};
 
 use crate::style::Look;
 use crate::table::{Align, Table};
-use crate::text::{count, nanos, plural, quantity, with_interval};
+use crate::text::{cell_name, count, nanos, plural, quantity, with_interval};
 
 pub(crate) fn tables(summary: &Summary, look: Look) -> String {
     starts(summary, look) + &actions(summary, look) + &sensors(summary, look)
@@ -57,7 +57,7 @@ fn actions(summary: &Summary, look: Look) -> String {
     ]);
     let cell_of = |row: &Actions| {
         let cell = summary.cells.iter().find(|cell| cell.id == row.cell);
-        cell.map_or_else(|| row.cell.clone(), |cell| labelled(summary, cell))
+        cell.map_or_else(|| row.cell.clone(), |cell| cell_name(summary, cell))
     };
     for row in &summary.actions {
         let optional = |range: &Option<Range>| range.as_ref().map_or("".to_owned(), times);
@@ -131,15 +131,43 @@ pub(crate) fn done(act: ActionKind) -> &'static str {
     }
 }
 
-fn labelled(summary: &Summary, cell: &Cell) -> String {
-    match &summary.measurements[..] {
-        // Without factors the label is the measurement.
-        _ if cell.label == cell.measurement => cell.label.clone(),
-        [_] => cell.label.clone(),
-        _ => format!("{} {}", cell.measurement, cell.label),
-    }
-}
-
 fn times(range: &Range) -> String {
     with_interval(range.median, Some((range.smallest, range.largest)), "ns")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::synthetic;
+
+    #[test]
+    fn rows_of_cells_that_differ_beside_the_baseline_are_told_apart() {
+        let mut summary = synthetic::summary();
+        let took = Range {
+            median: 4e8,
+            smallest: 3e8,
+            largest: 5e8,
+        };
+        let of = |cell: &str| Actions {
+            cell: cell.to_owned(),
+            node: "server".to_owned(),
+            act: ActionKind::Pause,
+            count: 1,
+            gap: None,
+            stood: None,
+            claimed: None,
+            took,
+            copied: None,
+            passes: None,
+            forced: 0,
+        };
+        summary.actions = summary.cells.iter().map(|cell| of(&cell.id)).collect();
+        let out = tables(&summary, Look::default());
+        let rows = out.lines().filter_map(|line| line.split_once(": `server`"));
+        let rows: BTreeSet<&str> = rows.map(|(cell, _)| cell.trim()).collect();
+        assert_eq!(rows.len(), summary.cells.len(), "{out}");
+        assert!(rows.contains("rr-udp · native · bridge"), "{rows:?}");
+    }
 }

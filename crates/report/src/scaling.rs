@@ -4,7 +4,7 @@ use latlab_model::results::{Cell, Slowdown, Summary};
 
 use crate::style::Look;
 use crate::table::{Align, Table};
-use crate::text::{count, quantity, ratio_with_interval, with_interval};
+use crate::text::{cell_name, count, quantity, ratio_with_interval, with_interval};
 
 /// The metrics that stand here.
 pub(crate) const METRICS: &[&str] = &[
@@ -57,7 +57,7 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
             is_shared = true;
             shares.row(
                 vec![
-                    label(summary, cell),
+                    cell_name(summary, cell),
                     nodes.clone(),
                     slowdown,
                     middle("min-max"),
@@ -69,7 +69,7 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
         }
         costs.row(
             vec![
-                label(summary, cell),
+                cell_name(summary, cell),
                 nodes,
                 middle("cpu-per-node"),
                 metric(cell, "memory-host", true),
@@ -84,24 +84,6 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
         false => String::new(),
     };
     format!("{shares}\n{}", costs.render(look))
-}
-
-/// The levels of a cell, in the order of the factors.
-pub(crate) fn levels(summary: &Summary, cell: &Cell) -> String {
-    let factors = summary.factors.iter();
-    let levels = factors.filter_map(|factor| cell.levels.get(&factor.name));
-    let levels: Vec<&str> = levels.map(String::as_str).collect();
-    levels.join(" · ")
-}
-
-/// The levels of a cell, with the measurement where there are several.
-fn label(summary: &Summary, cell: &Cell) -> String {
-    let levels = levels(summary, cell);
-    match (&summary.measurements[..], levels.is_empty()) {
-        ([_], false) => levels,
-        (_, true) => cell.measurement.clone(),
-        _ => format!("{} · {levels}", cell.measurement),
-    }
 }
 
 fn times(slowdown: &Slowdown) -> String {

@@ -2,10 +2,9 @@
 
 use latlab_model::results::{Cell, MeasurementInfo, Metric, Summary, SweepPoint};
 
-use crate::scaling::levels;
 use crate::style::Look;
 use crate::table::{Align, Table};
-use crate::text::{percentile, with_interval};
+use crate::text::{levels, percentile, with_interval};
 
 /// Percentiles of the table.
 const SHOWN: [f64; 2] = [0.5, 0.99];

@@ -1,6 +1,6 @@
 //! Numbers, lists and verdicts as people read them.
 
-use latlab_model::results::Verdict;
+use latlab_model::results::{Cell, Summary, Verdict};
 
 /// A quantity with its interval, the unit once: `22.0 Gbit/s [21.3, 22.7]`.
 pub fn with_interval(value: f64, interval: Option<(f64, f64)>, unit: &str) -> String {
@@ -182,6 +182,24 @@ fn three_digits(value: f64) -> f64 {
             0.0
         };
     format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// All levels of a cell, in the order of the factors: its label has the baseline's factors only.
+pub fn levels(summary: &Summary, cell: &Cell) -> String {
+    let factors = summary.factors.iter();
+    let levels = factors.filter_map(|factor| cell.levels.get(&factor.name));
+    let levels: Vec<&str> = levels.map(String::as_str).collect();
+    levels.join(" · ")
+}
+
+/// The levels of a cell, with the measurement where there are several.
+pub(crate) fn cell_name(summary: &Summary, cell: &Cell) -> String {
+    let levels = levels(summary, cell);
+    match (&summary.measurements[..], levels.is_empty()) {
+        ([_], false) => levels,
+        (_, true) => cell.measurement.clone(),
+        _ => format!("{} · {levels}", cell.measurement),
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ export interface Value {
 
 export interface RunDetail {
   run: Run;
+  /** The label has a cell's levels; it is empty without factors. */
   cells: { id: string; label: string; measurement: string; quantities: Value[] }[];
   notes: { severity: Severity; text: string }[];
 }

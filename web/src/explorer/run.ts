@@ -97,7 +97,7 @@ export class RunView implements View<RunRoute> {
           'th',
           { scope: 'row' },
           h('span', { class: 'cell-name', title: cell.id }, cell.label || cell.id),
-          h('small', {}, cell.measurement),
+          cell.label ? h('small', {}, cell.measurement) : null,
         ),
         quantities.map((name) => {
           const value = cell.quantities.find((one) => one.quantity === name);

@@ -3,7 +3,8 @@
 import { h } from '../dom';
 import { bytes, participle, plural } from '../format';
 import type { Model } from '../model';
-import type { Actions, Cell } from '../summary';
+import type { Actions } from '../summary';
+import { cellName } from './notes';
 import { barCell, rangeCell, tableOf } from './rows';
 import { section } from './section';
 
@@ -28,8 +29,6 @@ export function lives(model: Model): HTMLElement | null {
 }
 
 function rowOf(model: Model, row: Actions, longest: number): HTMLElement {
-  const cell = model.cells.get(row.cell);
-  const measured = cell ? nameOf(cell) : row.cell;
   const passes = row.passes && `${row.passes.median} passes`;
   const forced = row.forced > 0 ? `, ${row.forced} stopped for the rest` : '';
   return h(
@@ -39,7 +38,7 @@ function rowOf(model: Model, row: Actions, longest: number): HTMLElement {
       'th',
       { scope: 'row' },
       `${row.node} ${participle(row.act)}`,
-      h('small', {}, `${measured}, ${plural(row.count, 'time')}`),
+      h('small', {}, `${cellName(model, row.cell)}, ${plural(row.count, 'time')}`),
     ),
     rangeCell(row.gap),
     rangeCell(row.stood),
@@ -53,9 +52,4 @@ function rowOf(model: Model, row: Actions, longest: number): HTMLElement {
     ),
     barCell(row.gap?.median ?? 0, longest),
   );
-}
-
-/** Without factors the label of a cell is its measurement. */
-function nameOf({ measurement, label }: Cell): string {
-  return measurement === label ? label : `${measurement} · ${label}`;
 }

@@ -88,6 +88,11 @@ it('has a row for each kind of action', async () => {
   for (const value of [38e6, 20e6, 6e6, 400e6])
     expect(text).toContain(duration(value).replaceAll('\u2009', ' '));
   expect(text).toContain('server moved');
+  // All levels: cells of two links have the same label.
+  const cell = summary.cells.find(({ id }) => id === summary.actions?.[0]?.cell);
+  const levels = summary.factors.map(({ name }) => cell?.levels[name]);
+  expect(levels).toHaveLength(2);
+  expect(text).toContain([cell?.measurement, ...levels].join(' · '));
   expect(text).toContain('1 stopped for the rest');
   expect(complaints).toEqual([]);
   await page.close();

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use latlab_model::results::{Annotation, Severity};
 use latlab_report::quantities::{self, Quantity};
+use latlab_report::text::levels;
 use latlab_report::{RunDir, html};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -133,6 +134,7 @@ pub struct Details {
 #[derive(Debug, Serialize)]
 pub struct CellDetails {
     id: String,
+    /// Its levels; empty without factors.
     label: String,
     measurement: String,
     quantities: Vec<Value>,
@@ -187,7 +189,7 @@ pub async fn run(State(scanner): State<Arc<Scanner>>, fields: Fields<One>) -> An
             .into_iter()
             .map(|(cell, found)| CellDetails {
                 id: cell.id.clone(),
-                label: cell.label.clone(),
+                label: levels(&summary, cell),
                 measurement: cell.measurement.clone(),
                 quantities: found.into_iter().map(Value::from).collect(),
             });
