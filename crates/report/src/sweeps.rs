@@ -30,10 +30,13 @@ fn table(summary: &Summary, sweep: &str, look: Look) -> String {
         let all = summary.cells.iter();
         all.filter(move |cell| cell.measurement == name)
     };
-    let Some((first, point)) = points.first() else {
+    let Some((_, point)) = points.first() else {
         return String::new();
     };
-    let Some(columns) = cells(first).next().map(|cell| columns(first, cell)) else {
+    let all = points.iter();
+    let mut all = all.flat_map(|(info, _)| cells(info).map(move |cell| columns(info, cell)));
+    // A cell without results has none: all of its trials failed.
+    let Some(columns) = all.find(|columns| !columns.is_empty()) else {
         return String::new();
     };
     let parameter = point.parameter.rsplit('.').next().unwrap_or(sweep);
@@ -115,8 +118,8 @@ mod tests {
     use crate::style::WIDTH;
     use crate::synthetic;
 
-    #[test]
-    fn values_stand_in_their_order_for_each_environment() {
+    /// The first measurement at two values, and its cells.
+    fn swept() -> (Summary, Vec<Cell>) {
         let mut summary = synthetic::summary();
         let of = summary.measurements[0].clone();
         let own = summary.cells.iter().filter(|c| c.measurement == of.name);
@@ -142,6 +145,29 @@ mod tests {
                 ..cell
             }));
         }
+        (summary, own)
+    }
+
+    #[test]
+    fn a_first_cell_that_failed_takes_no_column_away() {
+        let (mut summary, own) = swept();
+        let head = |summary: &Summary| {
+            let out = tables(summary, Look::default());
+            let line = out.trim_start().lines().next().unwrap_or_default();
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let fail = |cell: &mut Cell| (cell.latency, cell.metrics) = (None, Vec::new());
+        summary.cells[..own.len()].iter_mut().for_each(fail);
+        assert_eq!(head(&summary), ["ask", "rate", "p50", "p99"]);
+        summary.cells.iter_mut().for_each(fail);
+        assert_eq!(head(&summary), [""; 0]);
+    }
+
+    #[test]
+    fn values_stand_in_their_order_for_each_environment() {
+        let (summary, own) = swept();
         let out = tables(&summary, Look::default());
         println!("{out}");
         let lines: Vec<&str> = out.trim_start().lines().collect();

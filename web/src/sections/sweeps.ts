@@ -6,7 +6,7 @@ import { h } from '../dom';
 import { percentileName, quantity } from '../format';
 import type { Model } from '../model';
 import { linesKey, linesPlot, type Line, type Lines, type Point } from '../plots/lines';
-import type { Cell, MeasurementInfo, Pair, SweepPoint } from '../summary';
+import type { Cell, MeasurementInfo, Metric, Pair, SweepPoint } from '../summary';
 import { tableOf } from './rows';
 import { section } from './section';
 
@@ -16,7 +16,7 @@ const PLOT_WIDTH = 300;
 const SHOWN = [0.5, 0.99];
 
 /** A measurement at one value of its parameter, in one environment. */
-interface Load {
+export interface Load {
   series: string;
   /** Place of the value among those of the sweep. */
   index: number;
@@ -94,17 +94,23 @@ function nameOf(path: string): string {
 }
 
 /** Rate of work, of programs and streams. */
-function rateOf(info: MeasurementInfo, loads: Load[]): Quantity | null {
+export function rateOf(info: MeasurementInfo, loads: Load[]): Quantity | null {
   if (info.probe !== 'workload' && info.probe !== 'stream') return null;
-  const metric = loads[0]?.cell.metrics[0];
+  const metric = metricsOf(loads)[0];
   return metric?.higher_is_better ? ofMetric(metric.name, metric.title, metric.unit) : null;
 }
 
+/** The metrics of the first load with some: where all trials failed there are none. */
+function metricsOf(loads: Load[]): Metric[] {
+  return loads.find(({ cell }) => cell.metrics.length > 0)?.cell.metrics ?? [];
+}
+
 /** Times of a program's own, or of the packets. */
-function latenciesOf(info: MeasurementInfo, loads: Load[]): Quantity[] {
+export function latenciesOf(info: MeasurementInfo, loads: Load[]): Quantity[] {
   if (info.probe === 'workload') {
-    const metrics = loads[0]?.cell.metrics ?? [];
-    const times = metrics.filter(({ name, unit }) => unit === 'ns' && /(^|-)p\d+$/.test(name));
+    const times = metricsOf(loads).filter(
+      ({ name, unit }) => unit === 'ns' && /(^|-)p\d+$/.test(name),
+    );
     return times.map(({ name, title, unit }) => ofMetric(name, title, unit));
   }
   const have = SHOWN.filter((p) => loads.some(({ cell }) => quantileOf(cell, p)));
