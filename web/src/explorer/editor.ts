@@ -7,11 +7,15 @@ import type { Context } from './context';
 import type { Remark, Run } from './documents';
 import { failureBox } from './parts';
 
-interface Draft {
-  /** The text that the writer saw, which the server compares with its own. */
-  was: Remark;
+/** As typed. */
+interface Typed {
   note: string;
   tags: string;
+}
+
+interface Draft extends Typed {
+  /** The text that the writer saw, which the server compares with its own. */
+  was: Remark;
 }
 
 /** Tags as they are typed: words, with or without commas between them. */
@@ -20,6 +24,18 @@ export function parseTags(text: string): string[] {
 }
 
 const joined = (tags: string[]): string => tags.join(' ');
+
+const remarkOf = ({ note, tags }: Typed): Remark => ({ note, tags: parseTags(tags) });
+
+function isSame(one: Remark, other: Remark): boolean {
+  return one.note === other.note && joined(one.tags) === joined(other.tags);
+}
+
+/** A draft of what was typed while the answer to `sent` was out; null where nothing was. */
+export function draftAfter(typed: Typed, sent: Remark, saved: Remark): Draft | null {
+  if (isSame(remarkOf(typed), sent)) return null;
+  return { was: { note: saved.note, tags: saved.tags }, note: typed.note, tags: typed.tags };
+}
 
 export class RemarkEditor {
   readonly element: HTMLFormElement;
@@ -83,19 +99,16 @@ export class RemarkEditor {
   }
 
   private edited(): void {
-    const { note, tags } = this.written();
-    const isSame = note === this.was.note && joined(tags) === joined(this.was.tags);
-    this.save.disabled = isSame;
-    this.status.textContent = isSame ? '' : 'Not saved yet';
-    if (isSame) this.drafts.delete(this.path);
-    else {
-      const draft = { was: this.was, note: this.note.value, tags: this.tags.value };
-      this.drafts.set(this.path, draft);
-    }
+    const typed = this.typed();
+    const isSaved = isSame(remarkOf(typed), this.was);
+    this.save.disabled = isSaved;
+    this.status.textContent = isSaved ? '' : 'Not saved yet';
+    if (isSaved) this.drafts.delete(this.path);
+    else this.drafts.set(this.path, { was: this.was, ...typed });
   }
 
-  private written(): Remark {
-    return { note: this.note.value, tags: parseTags(this.tags.value) };
+  private typed(): Typed {
+    return { note: this.note.value, tags: this.tags.value };
   }
 
   private async write(): Promise<void> {
@@ -105,11 +118,15 @@ export class RemarkEditor {
     this.status.textContent = 'Saving …';
     this.problem.replaceChildren();
     try {
-      const run = await this.context.api.write(path, this.written(), this.was);
-      this.drafts.delete(path);
+      const sent = remarkOf(this.typed());
+      const run = await this.context.api.write(path, sent, this.was);
+      const typed = this.path === path ? this.typed() : this.drafts.get(path);
+      const draft = typed ? draftAfter(typed, sent, run) : null;
+      if (draft) this.drafts.set(path, draft);
+      else this.drafts.delete(path);
       if (this.path !== path) return;
       this.show(run);
-      this.status.textContent = 'Saved';
+      if (!draft) this.status.textContent = 'Saved';
     } catch (error) {
       const failure = error instanceof Failure ? error : new Failure(String(error), null, 0);
       if (this.path === path) await this.refused(failure);

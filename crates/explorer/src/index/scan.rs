@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,7 @@ pub struct Scanner {
     of: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
+    annotating: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +65,7 @@ impl Scanner {
                 ..State::default()
             }),
             changed: Condvar::new(),
+            annotating: Mutex::new(()),
         });
         let own = Arc::clone(&scanner);
         thread::spawn(move || own.work());
@@ -102,6 +104,13 @@ impl Scanner {
     pub fn failure(&self) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.failure.clone()
+    }
+
+    /// Held from the reading of an annotation to the writing of another: of two writers who saw the same, one is refused.
+    pub fn annotating(&self) -> MutexGuard<'_, ()> {
+        self.annotating
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads a directory again at once, because its annotation was just written.

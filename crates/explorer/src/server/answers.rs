@@ -231,6 +231,7 @@ pub async fn annotate(
     let annotation = valid(to)?;
     let answer = blocking(scanner, move |scanner| {
         let dir = directory(scanner, &path)?;
+        let _alone = scanner.annotating();
         let found = dir
             .read_annotation()
             .map_err(|error| Refusal::failed(&error))?;

@@ -211,6 +211,33 @@ describe('a run', () => {
     await close();
   });
 
+  it('keeps what is typed while a note is saved', async () => {
+    const runs = fresh();
+    let answer = (): void => {};
+    const held = new Promise<void>((done) => (answer = done));
+    const { page, complaints, close } = await open(runs);
+    await page.route('**/api/note*', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.fill('#note', 'half');
+    await page.press('#note', 'Control+Enter');
+    await page.waitForSelector('.editor .hint:has-text("Saving")');
+    await page.fill('#note', 'half a sentence');
+    const answered = page.waitForResponse('**/api/note*');
+    answer();
+    await (await answered).finished();
+    await settle(page);
+    expect(runs[3]?.note).toBe('half');
+    expect(await page.inputValue('#note')).toBe('half a sentence');
+    await page.unroute('**/api/note*');
+    await page.press('#note', 'Control+Enter');
+    await page.waitForSelector('.editor .hint:text-is("Saved")');
+    expect(runs[3]?.note).toBe('half a sentence');
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
   it('keeps what is being written while another view is looked at', async () => {
     const { page, complaints, close } = await open(fresh());
     await page.fill('#note', 'half a sen');
