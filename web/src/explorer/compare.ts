@@ -61,6 +61,8 @@ export class CompareView implements View<CompareRoute> {
 
   leave(): void {
     this.asking.stop();
+    // A run may end or get a note meanwhile.
+    this.answer = null;
   }
 
   private ask(route: CompareRoute): void {

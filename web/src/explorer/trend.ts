@@ -67,6 +67,10 @@ export class TrendView implements View<TrendRoute> {
 
   leave(): void {
     this.asking.stop();
+    // Runs may come meanwhile.
+    this.choices = null;
+    this.answer = null;
+    this.form.leave();
   }
 
   private choicesOf(study: string): Choices | null {

@@ -63,6 +63,11 @@ export class TrendForm {
     fill(this.machine, [['', 'all, each on its own'], ...machines], route.machine);
   }
 
+  /** The names of studies are asked for again. */
+  leave(): void {
+    this.hasStudies = false;
+  }
+
   /** Suggestions only: without them, a name can still be typed. */
   private async fillStudies(): Promise<void> {
     this.hasStudies = true;

@@ -290,6 +290,26 @@ async function allDrawn(page: Page, table: string): Promise<void> {
   await page.waitForFunction(() => !document.querySelector('[style*="min-height"]'));
 }
 
+it.each([
+  ['comparison', compareFragment(paths(SOME.slice(0, 2))), 'compare', '.compared tbody tr'],
+  ['trend', TREND, 'choices', '.trend-line .mark'],
+])('a %s that is gone back to is asked for again', async (_, fragment, name, drawn) => {
+  const { page, server, complaints, close } = await desk(session, RUNS, fragment);
+  await page.waitForSelector(drawn);
+  const asked = (): number =>
+    server.state.requests.filter((url) => url.startsWith(`/api/${name}`)).length;
+  const before = asked();
+  expect(before).toBeGreaterThan(0);
+  await page.click('.brand .name');
+  await page.waitForSelector('.runs tbody tr');
+  await page.goBack();
+  await page.waitForSelector(drawn);
+  await settle(page);
+  expect(asked()).toBe(before + 1);
+  expect(complaints).toEqual([]);
+  await close();
+});
+
 describe('a shared file', () => {
   it.each([
     ['list', '#/?q=study:boot&sort=study', '.runs tbody'],
