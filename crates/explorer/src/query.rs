@@ -177,16 +177,18 @@ fn field(key: &str, value: &str) -> Result<Field, QueryError> {
 
 /// Times of runs are RFC 3339 in UTC, so their begin orders them as text.
 fn moment(value: &str) -> Result<String, QueryError> {
-    if value.parse::<Date>().is_ok() {
-        return Ok(value.to_owned());
+    if let Ok(moment) = value.parse::<Timestamp>() {
+        return Ok(moment.to_string());
     }
-    let parsed = value.parse::<Timestamp>();
-    parsed
-        .map(|moment| moment.to_string())
-        .map_err(|_| QueryError {
-            message: format!("`{value}` is no date"),
-            hint: "write 2026-11-01 or 2026-11-01T10:00:00Z".to_owned(),
-        })
+    // A date is also read from what has a time behind it, or no hyphens; neither orders times as text.
+    let date = value.parse::<Date>();
+    match date.is_ok_and(|date| date.to_string() == value) {
+        true => Ok(value.to_owned()),
+        false => Err(QueryError {
+            message: format!("`{value}` is no date, and no time with an offset"),
+            hint: "write 2026-11-01, 2026-11-01T10:00:00Z or 2026-11-01T10:00:00+01:00".to_owned(),
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -225,12 +227,37 @@ mod tests {
     }
 
     #[test]
+    fn moments_are_ordered_in_utc() {
+        for (query, moment) in [
+            ("after:2026-11-01", "2026-11-01"),
+            ("after:2026-11-01T10:00:00Z", "2026-11-01T10:00:00Z"),
+            ("after:2026-11-01T00:30:00+01:00", "2026-10-31T23:30:00Z"),
+            ("after:2026-11-01T22:00:00-05:00", "2026-11-02T03:00:00Z"),
+            ("after:20261101T100000Z", "2026-11-01T10:00:00Z"),
+        ] {
+            let expected = Condition::After(moment.to_owned());
+            assert_eq!(conditions(query), [(false, expected)], "{query}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_told_with_a_hint() {
         for (query, message) in [
             ("\"open", "a quotation mark has no end"),
             ("nosuch:x", "`nosuch:` is no field"),
             ("study:", "`study:` has no value"),
-            ("after:yesterday", "`yesterday` is no date"),
+            (
+                "after:yesterday",
+                "`yesterday` is no date, and no time with an offset",
+            ),
+            (
+                "before:20261101",
+                "`20261101` is no date, and no time with an offset",
+            ),
+            (
+                "after:2026-11-01T10:00:00",
+                "`2026-11-01T10:00:00` is no date, and no time with an offset",
+            ),
             ("--", "`-` has neither letter nor digit"),
         ] {
             let error = parse(query).unwrap_err();
