@@ -1,5 +1,5 @@
 // The comparison table as CSV (RFC 4180), every cell of every measurement, in base units, so that it
-// can be taken further in a spreadsheet.
+// can be taken further in a spreadsheet. Metrics of one name may differ in unit, so each has a column for it.
 
 import { floorOf, type Model } from './model';
 import type { Cell } from './summary';
@@ -25,7 +25,7 @@ export function csv(model: Model): string {
     'q3_ns',
     'max_ns',
     ...points.flatMap((p) => [`${name(p)}_ns`, `${name(p)}_low_ns`, `${name(p)}_high_ns`]),
-    ...metrics.flatMap((metric) => [metric, `${metric}_low`, `${metric}_high`]),
+    ...metrics.flatMap((metric) => [metric, `${metric}_unit`, `${metric}_low`, `${metric}_high`]),
     'baseline',
     'quantity',
     'ratio',
@@ -76,7 +76,7 @@ function row(
     }),
     ...metrics.flatMap((metric): Value[] => {
       const own = cell.metrics.find((m) => m.name === metric);
-      return [own?.spread.median, own?.ci95?.[0], own?.ci95?.[1]];
+      return [own?.spread.median, own?.unit, own?.ci95?.[0], own?.ci95?.[1]];
     }),
     comparison?.baseline,
     comparison?.quantity,
@@ -96,7 +96,12 @@ function row(
   ];
 }
 
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+/** As `csv_row` of the crate `report`: a text that a spreadsheet would take for a formula gets an apostrophe. */
 function quote(value: Value): string {
-  const text = value === undefined ? '' : String(value);
+  const plain = value === undefined ? '' : String(value);
+  const isFormula = /^[=+\-@\t\r]/.test(plain) && !NUMBER.test(plain);
+  const text = isFormula ? `'${plain}` : plain;
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }

@@ -230,6 +230,45 @@ describe('CSV', () => {
     expect(Number(few[head.indexOf('p50_ns')])).toBeGreaterThan(0);
   });
 
+  it('has the unit of each metric beside its value', () => {
+    const { model, summary } = fixture();
+    const [one, two] = summary.cells.filter((cell) => cell.metrics.length > 0) as [Cell, Cell];
+    const metric = two.metrics[0] as Cell['metrics'][number];
+    expect(metric.name).toBe(one.metrics[0]?.name);
+    metric.unit = 'GB, or so';
+    const [head, ...rows] = csv(model)
+      .trimEnd()
+      .split('\r\n')
+      .map((row) => row.split(/,(?! )/));
+    const at = head?.indexOf(metric.name) ?? -1;
+    expect(head?.[at + 1]).toBe(`${metric.name}_unit`);
+    const row = (cell: Cell): string[] | undefined => rows.find(([id]) => id === cell.id);
+    expect(row(one)?.[at + 1]).toBe(one.metrics[0]?.unit);
+    expect(row(two)?.slice(at, at + 2)).toEqual([String(metric.spread.median), '"GB, or so"']);
+  });
+
+  it('has no formula, and leaves numbers as they are', () => {
+    const { model } = fixture();
+    const cell = model.summary.cells[0] as Cell;
+    const first = (text: string): string | undefined => {
+      cell.id = text;
+      return csv(model).split('\r\n')[1]?.split(',')[0];
+    };
+    // As in the test of csv_row.
+    for (const [text, written] of [
+      ['=HYPERLINK(1)', "'=HYPERLINK(1)"],
+      ['@x', "'@x"],
+      ['+1+2', "'+1+2"],
+      ['-2+3', "'-2+3"],
+      ['-', "'-"],
+      ['-5', '-5'],
+      ['+1.5e3', '+1.5e3'],
+      ['a=b', 'a=b'],
+    ] as const) {
+      expect(first(text)).toBe(written);
+    }
+  });
+
   it('quotes', () => {
     const { model } = fixture();
     (model.summary.cells[0] as Cell).id = 'a "b", c';
