@@ -51,9 +51,16 @@ fn a_foreign_name_of_the_address_is_refused() {
     for (host, status) in [
         (format!("127.0.0.1:{}", site.port()), 200),
         (format!("localhost:{}", site.port()), 200),
+        // As behind `ssh -L 7071:127.0.0.1:7070`.
+        ("localhost:1".to_owned(), 200),
+        ("[::1]:1".to_owned(), 200),
+        ("[::1]".to_owned(), 200),
         (format!("evil.example:{}", site.port()), 421),
-        ("127.0.0.1:1".to_owned(), 421),
         ("evil.example".to_owned(), 421),
+        (format!("localhost.evil.example:{}", site.port()), 421),
+        (format!("evil.example:{}@localhost", site.port()), 421),
+        ("127.0.0.2:1".to_owned(), 421),
+        (String::new(), 421),
     ] {
         let headers = [("Host", host.as_str()), ("Cookie", &site.cookie())];
         assert_eq!(
@@ -61,6 +68,23 @@ fn a_foreign_name_of_the_address_is_refused() {
             status,
             "{host}"
         );
+    }
+}
+
+#[test]
+fn the_address_that_was_asked_for_is_a_name_of_it() {
+    let site = Site::start_at([127, 0, 0, 2]);
+    let answer = site.request("GET", &format!("/?token={}", site.token()), &[], "");
+    assert_eq!(answer.status, 303);
+    for (host, status) in [("127.0.0.2", 200), ("localhost", 200), ("127.0.0.3", 421)] {
+        let host = format!("{host}:{}", site.port());
+        let headers = [("Host", host.as_str()), ("Cookie", &site.cookie())];
+        let answer = site.request("GET", "/api/runs", &headers, "");
+        assert_eq!(answer.status, status, "{host}");
+        if status == 421 {
+            let error = "a request to this address must name localhost or 127.0.0.2 as its host";
+            assert_eq!(answer.json()["error"], error);
+        }
     }
 }
 

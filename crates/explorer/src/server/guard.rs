@@ -1,6 +1,6 @@
 //! Conditions of every request, and headers of every answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -32,7 +32,8 @@ impl Guard {
         }
     }
 
-    /// A page of another name could be led to this address by its name server (DNS rebinding).
+    /// A page of another name could be led to this address by its name server (DNS rebinding). Its port says nothing of
+    /// that, and is another one behind `ssh -L`.
     fn is_host(&self, headers: &HeaderMap) -> bool {
         if !self.address.ip().is_loopback() {
             return true;
@@ -40,9 +41,18 @@ impl Guard {
         let Some(host) = text(headers, &HOST) else {
             return false;
         };
-        let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
-        let is_port = port.parse() == Ok(self.address.port());
-        is_port && ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+        let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let parts = host.rsplit_once(':').filter(|(_, port)| is_port(port));
+        let name = parts.map_or(host, |(name, _)| name);
+        ["localhost", "127.0.0.1", "[::1]", &self.name()].contains(&name)
+    }
+
+    /// The address as it stands in a URL.
+    fn name(&self) -> String {
+        match self.address.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        }
     }
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
@@ -81,8 +91,11 @@ pub async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next
     let headers = request.headers();
     let is_reading = [Method::GET, Method::HEAD].contains(request.method());
     let answer = if !guard.is_host(headers) {
-        let named = "a request to this address must name localhost or 127.0.0.1 as its host";
-        Refusal::new(StatusCode::MISDIRECTED_REQUEST, named).into_response()
+        let name = guard.name();
+        let named = format!("a request to this address must name localhost or {name} as its host");
+        Refusal::new(StatusCode::MISDIRECTED_REQUEST, named)
+            .hint("open the address that `latlab serve` printed")
+            .into_response()
     } else if let Some(entered) = guard.enter(request.uri()) {
         entered
     } else if !guard.has_token(headers) {

@@ -70,6 +70,11 @@ impl Answer {
 impl Site {
     /// An empty directory of runs, served.
     pub fn start() -> Self {
+        Self::start_at([127, 0, 0, 1])
+    }
+
+    /// The same at another address of this machine.
+    pub fn start_at(address: [u8; 4]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("latlab-explorer-{}-{number}", std::process::id());
@@ -77,7 +82,7 @@ impl Site {
         std::fs::create_dir_all(root.join("runs")).unwrap();
         let mut site = Self {
             root,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            address: SocketAddr::from((address, 0)),
             token: String::new(),
             stop: Arc::default(),
             thread: None,
@@ -92,7 +97,7 @@ impl Site {
         let server = Server::start(Settings {
             runs: self.runs(),
             cache: self.root.join("cache"),
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            listen: SocketAddr::new(self.address.ip(), 0),
         });
         let server = server.unwrap();
         let url = server.url();
@@ -160,7 +165,7 @@ impl Site {
     }
 
     pub fn put(&self, path: &str, body: &Value) -> Answer {
-        let host = format!("http://127.0.0.1:{}", self.port());
+        let host = format!("http://{}", self.address);
         let headers = [
             ("Cookie", self.cookie()),
             ("Content-Type", "application/json".to_owned()),
@@ -182,7 +187,7 @@ impl Site {
     ) -> Answer {
         let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
-            text += &format!("Host: 127.0.0.1:{}\r\n", self.port());
+            text += &format!("Host: {}\r\n", self.address);
         }
         for (name, value) in headers {
             text += &format!("{name}: {value}\r\n");
