@@ -52,6 +52,28 @@ fn runs_are_compared_with_the_first_as_their_summaries_say() {
     assert_eq!(stream["higher_is_better"], true);
 }
 
+#[test]
+fn a_percentile_that_no_trial_has_alone_is_of_all_trials_and_not_judged() {
+    let site = Site::start();
+    for name in ["one", "two"] {
+        site.add(name, |_, summary| {
+            for trial in &mut summary.trials {
+                trial.tail_ns = None;
+            }
+        });
+    }
+    site.list("");
+    let comparison = site.get("/api/compare?run=one&run=two").json();
+    let cell = comparison["rows"][0]["cell"].as_str().unwrap();
+    let values = &row(&comparison, cell, "p99 latency")["values"];
+    assert_eq!(values[1]["replicates"], 4);
+    assert_eq!(values[1]["ratio"], 1.0);
+    assert!(values[1]["verdict"].is_null(), "{values}");
+    let details = site.get("/api/run?run=one").json();
+    let quantities = details["cells"][0]["quantities"].as_array().unwrap();
+    assert!(quantities.iter().all(|of| of["replicates"] == 4));
+}
+
 /// Both ways of comparing have the same values of metrics, so they agree on them.
 #[test]
 fn ratios_of_metrics_are_those_of_the_command() {

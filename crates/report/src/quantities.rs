@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use latlab_model::results::{Cell, Latency, Summary, TrialSummary, TrialTail, Verdict};
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{Claim, Estimate, Ratio, Resamples, Rng, judge, log_spread, ratio, tidy};
+use crate::stats::{
+    Claim, Estimate, MIN_REPLICATES, Ratio, Resamples, Rng, judge, log_spread, ratio, tidy,
+};
 
 /// A quantity of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +24,9 @@ pub struct Quantity {
     pub value: f64,
     /// 95 % interval over replicates.
     pub ci95: Option<(f64, f64)>,
-    /// One value a trial.
+    /// Trials that it was computed from.
+    pub trials: usize,
+    /// One value a trial; less where a trial alone has too few samples for it.
     pub replicates: Vec<f64>,
     /// Spread of the ruler between trials; see [`Estimate::on_ruler`].
     pub ruler_spread: f64,
@@ -34,7 +38,8 @@ pub struct Against {
     /// Ratio of the replicates' medians.
     pub ratio: f64,
     pub ratio_ci95: Option<(f64, f64)>,
-    pub verdict: Verdict,
+    /// `None` where there are trials enough, but without values of their own.
+    pub verdict: Option<Verdict>,
 }
 
 /// Latencies by percentile, and where a trial has its own.
@@ -73,6 +78,7 @@ fn of_cell(summary: &Summary, cell: &Cell, ruler_spread: f64) -> Vec<Quantity> {
         higher_is_better: metric.higher_is_better,
         value: metric.spread.median,
         ci95: metric.ci95,
+        trials: metric.values.len(),
         replicates: metric.values.clone(),
         ruler_spread: 0.0,
     });
@@ -92,6 +98,7 @@ fn latency_of(
         higher_is_better: false,
         value: found.value_ns?,
         ci95: found.ci95_ns,
+        trials: trials.len(),
         replicates: trials.iter().filter_map(|trial| of_trial(trial)).collect(),
         ruler_spread,
     })
@@ -118,14 +125,18 @@ fn ruler_spreads(summary: &Summary) -> BTreeMap<&str, f64> {
 /// pairs of one quantity of one run. `None` where a ratio has no meaning.
 pub fn against(pairs: &[(&Quantity, &Quantity)]) -> Vec<Option<Against>> {
     let compared: Vec<Option<Compared>> = pairs.iter().map(compared).collect();
-    let claims: Vec<Claim> = compared.iter().flatten().map(|found| found.claim).collect();
+    let claims: Vec<Claim> = compared.iter().flatten().filter_map(|c| c.claim).collect();
     let mut verdicts = judge(&claims).into_iter();
     let result = |found: Option<Compared>| {
-        let Compared { value, tested, .. } = found?;
+        let Compared {
+            value,
+            tested,
+            claim,
+        } = found?;
         Some(Against {
             ratio: value,
             ratio_ci95: tested.map(|tested| tested.ci95),
-            verdict: verdicts.next()?,
+            verdict: claim.and_then(|_| verdicts.next()),
         })
     };
     compared.into_iter().map(result).collect()
@@ -134,7 +145,13 @@ pub fn against(pairs: &[(&Quantity, &Quantity)]) -> Vec<Option<Against>> {
 struct Compared {
     value: f64,
     tested: Option<Ratio>,
-    claim: Claim,
+    /// `None` where nothing can be claimed, however many trials there are.
+    claim: Option<Claim>,
+}
+
+/// Whether a difference cannot be tested for lack of values, though not for lack of trials.
+fn lacks_values(of: &Quantity) -> bool {
+    of.replicates.len() < MIN_REPLICATES && of.replicates.len() < of.trials
 }
 
 fn compared((new, base): &(&Quantity, &Quantity)) -> Option<Compared> {
@@ -153,9 +170,62 @@ fn compared((new, base): &(&Quantity, &Quantity)) -> Option<Compared> {
     };
     let value = tested.map_or_else(|| tidy(new.value / base.value), |tested| tested.value);
     let (own, others) = (&new.replicates, &base.replicates);
+    let claim = || Claim::new(own, others, value, new.higher_is_better, tested);
     Some(Compared {
         value,
         tested,
-        claim: Claim::new(own, others, value, new.higher_is_better, tested),
+        claim: (!lacks_values(new) && !lacks_values(base)).then(claim),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    fn named<'q>(found: &'q [(&Cell, Vec<Quantity>)], quantity: &str) -> &'q Quantity {
+        let mut all = found[0].1.iter();
+        all.find(|of| of.quantity == quantity).unwrap()
+    }
+
+    #[test]
+    fn trials_without_a_percentile_of_their_own_are_counted_and_give_no_verdict() {
+        let mut summary = synthetic::summary();
+        // As of trials with less samples than a p99 needs, all of which have one together.
+        for trial in &mut summary.trials {
+            trial.tail_ns = None;
+        }
+        let found = of_summary(&summary);
+        let (median, p99) = (
+            named(&found, "median latency"),
+            named(&found, "p99 latency"),
+        );
+        assert_eq!((median.trials, median.replicates.len()), (4, 4));
+        assert_eq!((p99.trials, p99.replicates.len()), (4, 0));
+        let slower = |of: &Quantity| Quantity {
+            value: of.value * 1.5,
+            replicates: of.replicates.iter().map(|value| value * 1.5).collect(),
+            ..of.clone()
+        };
+        let (other_median, other_p99) = (slower(median), slower(p99));
+        let compared = against(&[(&other_p99, p99), (&other_median, median)]);
+        let verdicts = compared.iter().map(|found| found.unwrap().verdict);
+        assert_eq!(verdicts.collect::<Vec<_>>(), [None, Some(Verdict::Worse)]);
+        assert_eq!(compared[0].unwrap().ratio, 1.5);
+    }
+
+    #[test]
+    fn of_few_trials_it_is_said_that_they_are_few() {
+        let summary = synthetic::summary();
+        let found = of_summary(&summary);
+        let median = named(&found, "median latency");
+        let few = Quantity {
+            trials: 2,
+            replicates: median.replicates[..2].to_vec(),
+            ..median.clone()
+        };
+        let compared = against(&[(&few, median)]);
+        let verdict = compared[0].unwrap().verdict;
+        assert_eq!(verdict, Some(Verdict::TooFewReplicates));
+    }
 }

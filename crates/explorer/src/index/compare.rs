@@ -75,7 +75,7 @@ pub fn compare(
 
 fn results_of(connection: &Connection, path: &str) -> Result<BTreeMap<Key, Quantity>, IndexError> {
     let mut statement = connection.prepare(
-        "SELECT cell, quantity, unit, higher_is_better, value, low, high, ruler_spread, replicates
+        "SELECT cell, quantity, unit, higher_is_better, value, low, high, ruler_spread, trials, replicates
          FROM result JOIN series ON series.id = result.series
          WHERE run = (SELECT id FROM run WHERE path = ?)",
     )?;
@@ -91,6 +91,7 @@ fn results_of(connection: &Connection, path: &str) -> Result<BTreeMap<Key, Quant
             higher_is_better: key.3,
             value: stored.value,
             ci95: stored.low.zip(stored.high),
+            trials: stored.trials,
             replicates: serde_json::from_str(&stored.replicates)?,
             ruler_spread: stored.ruler_spread,
         };
@@ -105,18 +106,20 @@ pub(super) struct Stored {
     pub low: Option<f64>,
     pub high: Option<f64>,
     pub ruler_spread: f64,
+    pub trials: usize,
     /// JSON.
     pub replicates: String,
 }
 
-/// Columns `value, low, high, ruler_spread, replicates` from `first` on.
+/// Columns `value, low, high, ruler_spread, trials, replicates` from `first` on.
 pub(super) fn measured(row: &Row<'_>, first: usize) -> rusqlite::Result<Stored> {
     Ok(Stored {
         value: row.get(first)?,
         low: row.get(first + 1)?,
         high: row.get(first + 2)?,
         ruler_spread: row.get(first + 3)?,
-        replicates: row.get(first + 4)?,
+        trials: row.get(first + 4)?,
+        replicates: row.get(first + 5)?,
     })
 }
 
@@ -142,11 +145,11 @@ fn rows(runs: &[Run], results: &[BTreeMap<Key, Quantity>]) -> Vec<Compared> {
                 value: found.value,
                 low,
                 high,
-                replicates: found.replicates.len(),
+                replicates: found.trials,
                 ratio: compared.map(|c| c.ratio),
                 ratio_low,
                 ratio_high,
-                verdict: compared.map(|c| c.verdict),
+                verdict: compared.and_then(|c| c.verdict),
             })
         });
         Compared {

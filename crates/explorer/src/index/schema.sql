@@ -60,6 +60,7 @@ CREATE TABLE result (
     low REAL,
     high REAL,
     ruler_spread REAL NOT NULL,
+    trials INTEGER NOT NULL,
     replicates TEXT NOT NULL,
     PRIMARY KEY (series, run)
 ) WITHOUT ROWID;

@@ -125,7 +125,7 @@ type Comparable = (String, String);
 
 pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexError> {
     let mut statement = connection.prepare(
-        "SELECT unit, higher_is_better, json, value, low, high, ruler_spread, replicates
+        "SELECT unit, higher_is_better, json, value, low, high, ruler_spread, trials, replicates
          FROM series JOIN result ON result.series = series.id JOIN run ON run.id = result.run
               JOIN document ON document.run = run.id
          WHERE cell = ?1 AND quantity = ?2 AND study = ?3 AND (?4 IS NULL OR machine = ?4)
@@ -143,12 +143,7 @@ pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexErro
         let run: Run = serde_json::from_str(&row.get::<_, String>(2)?)?;
         let definition = run.definition(&wanted.cell).unwrap_or_default();
         let of = (run.machine.clone(), definition.to_owned());
-        found.push((
-            row.get(0)?,
-            row.get(1)?,
-            of,
-            point(run, &measured(row, 3)?)?,
-        ));
+        found.push((row.get(0)?, row.get(1)?, of, point(run, &measured(row, 3)?)));
     }
     // Values of another unit, of an older version of a study, are left out.
     let newest = found
@@ -179,22 +174,21 @@ pub fn trend(connection: &Connection, wanted: Wanted) -> Result<Trend, IndexErro
     })
 }
 
-fn point(run: Run, stored: &Stored) -> Result<Point, IndexError> {
-    let replicates: Vec<f64> = serde_json::from_str(&stored.replicates)?;
-    Ok(Point {
+fn point(run: Run, stored: &Stored) -> Point {
+    Point {
         path: run.path,
         id: run.id,
         started: run.started,
         value: stored.value,
         low: stored.low,
         high: stored.high,
-        replicates: replicates.len(),
+        replicates: stored.trials,
         version: run.version,
         kernel: run.kernel,
         state: run.state,
         tags: run.tags,
         note: run.note,
-    })
+    }
 }
 
 fn changes(points: &[Point]) -> Vec<Change> {

@@ -75,8 +75,8 @@ fn results(transaction: &Transaction<'_>, id: i64, entry: &Entry) -> Result<(), 
          ON CONFLICT DO UPDATE SET cell = ?1 RETURNING id",
     )?;
     let mut result = transaction.prepare(
-        "INSERT OR REPLACE INTO result (series, run, value, low, high, ruler_spread, replicates)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO result (series, run, value, low, high, ruler_spread, trials, replicates)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     )?;
     for (cell, quantities) in &entry.results {
         // SQLite has no NaN.
@@ -92,6 +92,7 @@ fn results(transaction: &Transaction<'_>, id: i64, entry: &Entry) -> Result<(), 
                 low,
                 high,
                 of.ruler_spread,
+                of.trials as i64,
                 replicates
             ])?;
         }

@@ -161,7 +161,7 @@ impl From<Quantity> for Value {
             value: of.value,
             low,
             high,
-            replicates: of.replicates.len(),
+            replicates: of.trials,
         }
     }
 }
