@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use latlab_model::results::{Range, SensorSummary};
 
 use super::trials::TrialData;
+use crate::stats::median;
 
 /// The state of a sensor with nothing wrong.
 const GOOD: &str = "ok";
@@ -39,18 +40,17 @@ pub(super) fn of(trials: &BTreeMap<usize, TrialData>) -> Vec<SensorSummary> {
             host: host.to_owned(),
             name: name.to_owned(),
             unit: unit.to_owned(),
-            readings: range(entry.readings),
+            readings: range(&entry.readings),
             states: entry.states,
         });
     summaries.collect()
 }
 
-fn range(mut values: Vec<f64>) -> Option<Range> {
-    values.sort_by(f64::total_cmp);
+fn range(values: &[f64]) -> Option<Range> {
     Some(Range {
-        median: *values.get(values.len() / 2)?,
-        smallest: *values.first()?,
-        largest: *values.last()?,
+        median: median(values),
+        smallest: values.iter().copied().min_by(f64::total_cmp)?,
+        largest: values.iter().copied().max_by(f64::total_cmp)?,
     })
 }
 
@@ -60,11 +60,13 @@ mod tests {
 
     #[test]
     fn a_range_is_of_all_readings() {
-        let found = range(vec![61.0, 64.0, 60.0]).unwrap();
-        assert_eq!(
-            (found.median, found.smallest, found.largest),
-            (61.0, 60.0, 64.0)
-        );
-        assert_eq!(range(Vec::new()), None);
+        let ends = |values: &[f64]| {
+            let found = range(values).unwrap();
+            (found.median, found.smallest, found.largest)
+        };
+        assert_eq!(ends(&[61.0, 64.0, 60.0]), (61.0, 60.0, 64.0));
+        // One trial has two readings, before it and after.
+        assert_eq!(ends(&[64.0, 60.0]), (62.0, 60.0, 64.0));
+        assert_eq!(range(&[]), None);
     }
 }
