@@ -132,6 +132,8 @@ fn directories_that_cannot_be_read_are_listed_with_their_problem() {
             .contains("not a summary")
     );
     assert_eq!(details["run"]["study"], "quick");
+    assert_eq!(details["has_report"], false);
+    assert_eq!(site.get("/api/run?run=a").json()["has_report"], true);
 }
 
 #[test]
@@ -164,6 +166,16 @@ fn an_index_that_is_damaged_or_of_another_version_is_built_anew() {
     )
     .unwrap();
     site.restart();
+    assert_eq!(site.find("study=quick"), ["a", "c"]);
+}
+
+#[test]
+fn an_index_that_is_removed_under_a_running_server_is_built_anew() {
+    let site = filled();
+    assert_eq!(site.find("").len(), 4);
+    std::fs::remove_dir_all(site.cache()).unwrap();
+    // Also where a page asks for something else than the list.
+    site.when("/api/run?run=a", |answer| answer.status == 200);
     assert_eq!(site.find("study=quick"), ["a", "c"]);
 }
 

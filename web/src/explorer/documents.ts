@@ -67,6 +67,8 @@ export interface Value {
 
 export interface RunDetail {
   run: Run;
+  /** False of a run that goes on, or whose summary cannot be read. */
+  has_report: boolean;
   /** The label has a cell's levels; it is empty without factors. */
   cells: { id: string; label: string; measurement: string; quantities: Value[] }[];
   notes: { severity: Severity; text: string }[];

@@ -17,6 +17,12 @@ import { shareButton } from './share';
 /** Interval at which an index that is being built is asked for again, in milliseconds. */
 const INDEXING_INTERVAL = 700;
 
+/** All that is drawn of a list beside its progress; an empty one says whether runs are looked for. */
+function rowsOf(list: RunList): string {
+  const isLookedFor = list.runs.length === 0 && list.indexing !== null;
+  return JSON.stringify({ ...list, indexing: isLookedFor });
+}
+
 export class ListView implements View<ListRoute> {
   readonly element: HTMLElement;
   private route: ListRoute = LIST;
@@ -92,7 +98,7 @@ export class ListView implements View<ListRoute> {
 
   private draw(answer: Answer<RunList>): void {
     const list = answer.data;
-    const isSame = JSON.stringify(list) === JSON.stringify(this.shown?.answer.data);
+    const isSame = this.shown !== null && rowsOf(list) === rowsOf(this.shown.answer.data);
     this.shown = { route: this.route, answer };
     this.problem.replaceChildren(
       list.problem ? failureBox(new Failure(list.problem, 'The runs below may be old.', 0)) : '',
@@ -121,9 +127,15 @@ export class ListView implements View<ListRoute> {
     this.progress.hidden = indexing === null;
     if (indexing === null || this.context.made !== null) return;
     const { done, of } = indexing;
+    // Directories are listed before it is known which of them are to be read.
+    const isListing = of === 0;
     this.progress.replaceChildren(
-      h('progress', { max: Math.max(1, of), value: done, 'aria-label': 'Indexing' }),
-      `Reading new runs: ${count(done)} of ${count(of)}`,
+      h('progress', {
+        max: Math.max(1, of),
+        value: isListing ? null : done,
+        'aria-label': 'Indexing',
+      }),
+      isListing ? 'Looking for runs' : `Reading new runs: ${count(done)} of ${count(of)}`,
     );
     this.timer = window.setTimeout(() => this.ask(), INDEXING_INTERVAL);
   }

@@ -44,7 +44,7 @@ export class RunView implements View<RunRoute> {
     const { run } = detail;
     this.title.replaceChildren(run.study === '' ? run.path : run.study);
     document.title = `${run.study || run.path} · latlab`;
-    this.drawTools(run);
+    this.drawTools(detail);
     this.editor.show(run);
     this.body.replaceChildren(
       ...[
@@ -57,8 +57,8 @@ export class RunView implements View<RunRoute> {
     );
   }
 
-  private drawTools(run: Run): void {
-    const report = reportAddress(run.path);
+  private drawTools({ run, has_report }: RunDetail): void {
+    const report = has_report ? reportAddress(run.path) : null;
     const choose = h('button', {
       type: 'button',
       class: 'tool',

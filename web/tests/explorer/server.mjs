@@ -149,7 +149,9 @@ function detail(state, path) {
       ? [{ severity: 'serious', text: 'The clock of two trials was adjusted while they ran.' }]
       : []),
   ];
-  return { run, cells: run.problem ? [] : cellsOf(state, run), notes: state.notes ?? notes };
+  const has_report = run.problem === null && run.state !== 'running';
+  const cells = has_report ? cellsOf(state, run) : [];
+  return { run, has_report, cells, notes: state.notes ?? notes };
 }
 
 async function write(state, asked, request) {

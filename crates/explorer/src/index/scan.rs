@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::error::IndexError;
-use super::open::connect;
+use super::open::{connect, open};
 use super::write;
 use crate::entry;
 
@@ -25,7 +25,7 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 /// Wait of a request for a scan. With a directory of usual size it is over by then, and a run that has just ended is found.
 const MAX_WAIT: Duration = Duration::from_millis(60);
 
-/// How far a scan is that has changed directories to read.
+/// How far a scan is. While directories are listed, the number of those to read is not known, and 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Progress {
     pub done: usize,
@@ -53,9 +53,9 @@ struct State {
 }
 
 impl Scanner {
-    /// Starts the thread, which lives as long as the process, and a first scan.
-    pub fn start(root: PathBuf, index: PathBuf) -> Arc<Self> {
-        let scanner = Arc::new(Self {
+    /// One that wants a first scan.
+    fn new(root: PathBuf, index: PathBuf) -> Self {
+        Self {
             root,
             index,
             done: AtomicUsize::new(0),
@@ -66,7 +66,12 @@ impl Scanner {
             }),
             changed: Condvar::new(),
             annotating: Mutex::new(()),
-        });
+        }
+    }
+
+    /// Starts the thread, which lives as long as the process, and a first scan.
+    pub fn start(root: PathBuf, index: PathBuf) -> Arc<Self> {
+        let scanner = Arc::new(Self::new(root, index));
         let own = Arc::clone(&scanner);
         thread::spawn(move || own.work());
         scanner
@@ -76,8 +81,14 @@ impl Scanner {
         &self.root
     }
 
-    /// A connection for one request.
+    /// A connection for one request. Where there is no index any more, the next scan makes one.
     pub fn connection(&self) -> Result<Connection, IndexError> {
+        if !self.index.exists() {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if !state.is_running {
+                self.want(&mut state);
+            }
+        }
         Ok(connect(&self.index)?)
     }
 
@@ -87,8 +98,7 @@ impl Scanner {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_fresh = state.ended.is_some_and(|ended| ended.elapsed() < FRESH_FOR);
         if !is_fresh && !state.is_running {
-            state.is_wanted = true;
-            self.changed.notify_all();
+            self.want(&mut state);
         }
         let is_over = |state: &mut State| state.is_wanted || state.is_running;
         let waited = self.changed.wait_timeout_while(state, MAX_WAIT, is_over);
@@ -97,7 +107,14 @@ impl Scanner {
             done: self.done.load(Ordering::Relaxed),
             of: self.of.load(Ordering::Relaxed),
         };
-        ((state.is_running || state.is_wanted) && progress.done < progress.of).then_some(progress)
+        (state.is_running || state.is_wanted).then_some(progress)
+    }
+
+    fn want(&self, state: &mut State) {
+        state.is_wanted = true;
+        self.done.store(0, Ordering::Relaxed);
+        self.of.store(0, Ordering::Relaxed);
+        self.changed.notify_all();
     }
 
     /// Why the last scan did not end.
@@ -142,7 +159,11 @@ impl Scanner {
     fn scan(&self) -> Result<(), IndexError> {
         let mut found = BTreeMap::new();
         list(&self.root, Path::new(""), 0, &mut found)?;
-        let mut connection = self.connection()?;
+        // The cache may be emptied at any time.
+        let mut connection = match self.index.exists() {
+            true => connect(&self.index)?,
+            false => open(&self.index)?,
+        };
         let known = known(&connection)?;
         let gone: Vec<&String> = known
             .keys()
@@ -237,4 +258,19 @@ fn text(error: &IndexError) -> String {
     let source = std::error::Error::source(error);
     let source = source.map(|source| format!(": {source}"));
     format!("{error}{}", source.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_that_still_lists_directories_is_one_of_unknown_length() {
+        // Without a thread, the scan that is wanted does not begin.
+        let scanner = Scanner::new(PathBuf::from("runs"), PathBuf::from("index"));
+        scanner.done.store(7, Ordering::Relaxed);
+        scanner.of.store(7, Ordering::Relaxed);
+        scanner.state.lock().unwrap().is_wanted = false;
+        assert_eq!(scanner.refresh(), Some(Progress { done: 0, of: 0 }));
+    }
 }

@@ -127,6 +127,8 @@ pub struct One {
 #[derive(Debug, Serialize)]
 pub struct Details {
     run: Run,
+    /// False of a run that goes on, or whose summary cannot be read.
+    has_report: bool,
     cells: Vec<CellDetails>,
     notes: Vec<Remark>,
 }
@@ -182,8 +184,12 @@ pub async fn run(State(scanner): State<Arc<Scanner>>, fields: Fields<One>) -> An
             .ok()
             .and_then(|dir| dir.read_summary().ok());
         let Some(summary) = summary else {
-            let (cells, notes) = (Vec::new(), Vec::new());
-            return Ok(Details { run, cells, notes });
+            return Ok(Details {
+                run,
+                has_report: false,
+                cells: Vec::new(),
+                notes: Vec::new(),
+            });
         };
         let cells = quantities::of_summary(&summary)
             .into_iter()
@@ -200,6 +206,7 @@ pub async fn run(State(scanner): State<Arc<Scanner>>, fields: Fields<One>) -> An
         });
         Ok(Details {
             run,
+            has_report: true,
             cells,
             notes: notes.collect(),
         })

@@ -214,15 +214,22 @@ impl Site {
 
     /// The list, once it is as wanted.
     pub fn list_when(&self, fields: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let answer = self.when(&format!("/api/runs?{fields}"), |answer| {
+            assert_eq!(answer.status, 200, "{answer:?}");
+            is_wanted(&answer.json())
+        });
+        answer.json()
+    }
+
+    /// An answer, once it is as wanted.
+    pub fn when(&self, path: &str, is_wanted: impl Fn(&Answer) -> bool) -> Answer {
         let begin = Instant::now();
         loop {
-            let answer = self.get(&format!("/api/runs?{fields}"));
-            assert_eq!(answer.status, 200, "{answer:?}");
-            let list = answer.json();
-            if is_wanted(&list) {
-                return list;
+            let answer = self.get(path);
+            if is_wanted(&answer) {
+                return answer;
             }
-            assert!(begin.elapsed() < DEADLINE, "{list}");
+            assert!(begin.elapsed() < DEADLINE, "{answer:?}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -143,6 +143,18 @@ it('an index that is being built is looked at until it is whole', async () => {
   await close();
 });
 
+it('an empty list is asked for again while directories are listed', async () => {
+  const indexing = { done: 0, of: 0 };
+  const { page, server, complaints, close } = await desk(session, [], '', { indexing });
+  expect(await textOf(page, '.indexing')).toContain('Looking for runs');
+  expect(await textOf(page, '.empty-list')).toContain('Looking for runs');
+  server.state.runs = RUNS;
+  server.state.indexing = null;
+  await page.waitForSelector('.runs tbody tr');
+  expect(complaints).toEqual([]);
+  await close();
+});
+
 it('a browser without the token is told where to get one', async () => {
   const { page, close } = await desk(session, RUNS, '', { refuse: [401, 'not authorised'] });
   expect(await textOf(page, '.failure')).toContain('latlab serve');

@@ -195,6 +195,15 @@ describe('a run', () => {
     await close();
   });
 
+  it('that goes on has no report yet', async () => {
+    const runs = fresh().map((run) => ({ ...run, state: 'running' as const }));
+    const { page, complaints, close } = await open(runs);
+    expect(await textOf(page, '.banner')).toContain('did not end yet');
+    expect(await page.locator('a.primary').count()).toBe(0);
+    expect(complaints).toEqual([]);
+    await close();
+  });
+
   it('keeps a note and tags that are written', async () => {
     const runs = fresh();
     const { page, complaints, close } = await open(runs);
