@@ -48,29 +48,6 @@ fn a_change_by_another_meanwhile_is_not_overwritten() {
 }
 
 #[test]
-fn of_writers_who_saw_the_same_one_is_answered_with_success() {
-    let site = Site::start();
-    site.add("a", |_, _| {});
-    site.list("");
-    for round in 0..20 {
-        let was = site.get("/api/run?run=a").json()["run"]["note"].clone();
-        let was = was.as_str().unwrap();
-        let write = |writer| {
-            let note = format!("{round} {writer}");
-            site.put("/api/note?run=a", &change(&note, &[], (was, &[])))
-                .status
-        };
-        let statuses: Vec<u16> = std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..8).map(|n| scope.spawn(move || write(n))).collect();
-            let statuses = writers.into_iter().map(|writer| writer.join().unwrap());
-            statuses.collect()
-        });
-        let written = statuses.iter().filter(|status| **status == 200);
-        assert_eq!(written.count(), 1, "{statuses:?}");
-    }
-}
-
-#[test]
 fn what_is_no_note_and_no_tag_is_refused_and_nothing_is_written() {
     let site = Site::start();
     site.add("a", |_, _| {});

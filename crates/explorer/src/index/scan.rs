@@ -54,7 +54,7 @@ struct State {
 
 impl Scanner {
     /// One that wants a first scan.
-    fn new(root: PathBuf, index: PathBuf) -> Self {
+    pub(crate) fn new(root: PathBuf, index: PathBuf) -> Self {
         Self {
             root,
             index,

@@ -238,26 +238,36 @@ pub async fn annotate(
     let annotation = valid(to)?;
     let answer = blocking(scanner, move |scanner| {
         let dir = directory(scanner, &path)?;
-        let _alone = scanner.annotating();
-        let found = dir
-            .read_annotation()
-            .map_err(|error| Refusal::failed(&error))?;
-        let found = Written {
-            note: found.note,
-            tags: found.tags,
-        };
-        if found != was {
-            let error = "the note or the tags were changed meanwhile";
-            return Err(Refusal::new(StatusCode::CONFLICT, error)
-                .hint("load them again, and write yours into them"));
-        }
-        dir.write_annotation(&annotation)
-            .map_err(|error| Refusal::failed(&error))?;
+        replace(scanner, &dir, &was, &annotation)?;
         scanner.update(&path)?;
         let run = index::run(&connection(scanner)?, &path)?;
         run.ok_or_else(|| Refusal::no_run(&path))
     });
     Ok(Json(answer.await?))
+}
+
+/// Writes an annotation in the place of the one that its writer saw.
+fn replace(
+    scanner: &Scanner,
+    dir: &RunDir,
+    was: &Written,
+    annotation: &Annotation,
+) -> Result<(), Refusal> {
+    let _alone = scanner.annotating();
+    let found = dir
+        .read_annotation()
+        .map_err(|error| Refusal::failed(&error))?;
+    let found = Written {
+        note: found.note,
+        tags: found.tags,
+    };
+    if found != *was {
+        let error = "the note or the tags were changed meanwhile";
+        return Err(Refusal::new(StatusCode::CONFLICT, error)
+            .hint("load them again, and write yours into them"));
+    }
+    dir.write_annotation(annotation)
+        .map_err(|error| Refusal::failed(&error))
 }
 
 fn valid(written: Written) -> Result<Annotation, Refusal> {
@@ -345,4 +355,42 @@ pub async fn trend(State(scanner): State<Arc<Scanner>>, fields: Fields<Wanted>) 
         Ok(index::trend(&connection(scanner)?, wanted)?)
     });
     Ok(Json(answer.await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_note_is_not_read_while_another_is_written() {
+        let name = format!("latlab-explorer-note-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let dir = RunDir::create(root.join("run")).unwrap();
+        let scanner = Scanner::new(root.clone(), root.join("index"));
+        let by = |note: &str| Annotation {
+            note: note.to_owned(),
+            ..Annotation::default()
+        };
+        let seen = Written {
+            note: String::new(),
+            tags: Vec::new(),
+        };
+        let alone = scanner.annotating();
+        let is_refused = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| replace(&scanner, &dir, &seen, &by("mine")).is_err());
+            // Time for one that does not wait.
+            let begin = Instant::now();
+            while !writer.is_finished() && begin.elapsed() < Duration::from_millis(200) {
+                std::thread::yield_now();
+            }
+            dir.write_annotation(&by("theirs")).unwrap();
+            drop(alone);
+            writer.join().unwrap()
+        });
+        let found = dir.read_annotation().unwrap().note;
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!((is_refused, found.as_str()), (true, "theirs"));
+    }
 }
