@@ -166,7 +166,7 @@ impl Session {
     pub fn set_status(&mut self, status: ExitStatus) {
         self.status = Some(status);
         for output in &mut self.outputs {
-            // Of a pipe that does not tell, all is taken until it is empty.
+            // A pipe that does not tell its bytes is read until it is empty.
             let left = output.pipe.as_ref().map(ioctl_fionread);
             output.left = Some(left.map_or(0, |left| left.unwrap_or(u64::MAX)));
         }

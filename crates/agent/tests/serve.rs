@@ -217,7 +217,7 @@ fn a_process_left_behind_that_never_pauses_does_not_keep_the_session() {
     let finished = run(&channel, "echo x; yes & yes >&2 & exit 5");
     assert_eq!(finished.status, ExitStatus::Code(5));
     assert!(finished.stdout.starts_with(b"x\n"));
-    // What the process itself wrote comes whole.
+    // The output of the process itself comes whole.
     let finished = run(&channel, "yes & head -c 60000 /dev/zero >&2");
     assert_eq!(finished.stderr.len(), 60_000);
 }

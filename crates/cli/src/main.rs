@@ -1,9 +1,9 @@
 //! The `latlab` command: one file per subcommand. It parses arguments and prints; the work is done in other crates.
 //!
 //! Exit codes: 0 success; 1 a failed measurement (a trial, a difference, a missing capability that was asked for), or a
-//! conversion that leaves nodes or links out; 2 the input or the machine is at fault; 3 the same, and a
-//! deployment could not be undone; 130 interrupted. `exec` passes on its command's code, with 126 and 127 for a command
-//! that cannot be run, as shells do.
+//! conversion that leaves nodes or links out; 2 the input or the machine is at fault; 130 interrupted. With 3 a deployment
+//! failed and could not be undone. `exec` passes on its command's code, with 126 and 127 for a command that cannot be run,
+//! as shells do.
 
 #[macro_use]
 mod print;

@@ -99,7 +99,7 @@ pub(super) fn run(
 
 /// A guest that stands still, with all but a rest of its memory at the target.
 struct Copied {
-    /// It wrote faster than it was copied, and the rest may be large.
+    /// Whether the guest wrote faster than it was copied, so that the rest may be large.
     was_forced: bool,
     /// On the host's monotonic clock.
     stopped_ns: Option<u64>,
