@@ -94,8 +94,9 @@ fn check_plan(plan: &Plan) -> u64 {
     }
     for from in plan.nodes.iter().take(4) {
         for to in plan.nodes.iter().take(4) {
-            plan.reach(&from.name, &to.name, None, false);
-            plan.reach(&from.name, &to.name, Some("eth0"), true);
+            let [from, to] = [from, to].map(|node| node.name.as_str());
+            plan.reach(from, to, false);
+            plan.reach(from, to, true);
         }
     }
     plan.topology(Default::default());

@@ -2,7 +2,7 @@
 
 use latlab_host::lab::Lab;
 use latlab_model::plan::Reach;
-use latlab_model::spec::{Ends, Measurement};
+use latlab_model::spec::{Ends, Measurement, Waypoint};
 
 use crate::error::Error;
 use crate::nodes::Nodes;
@@ -26,18 +26,15 @@ impl<'a, N: Nodes> Context<'a, N> {
         ends: &'a Ends,
         seed: u64,
     ) -> Result<Self, Error> {
-        let (from, to) = (&ends.from.value, &ends.to.value);
         let ipv6 = measurement.ip == 6;
         // Through other nodes, the last of them is the receiver's neighbour.
-        let before = measurement.through.last();
-        let before = before.map_or(&from.node, |node| &node.value);
-        let reach = lab
-            .plan()
-            .reach(before, &to.node, to.interface.as_deref(), ipv6)
-            .ok_or_else(|| Error::Unreachable {
-                from: from.node.clone(),
-                to: to.node.clone(),
-            })?;
+        let way = ends.way(&measurement.through);
+        let (before, last) = (way[way.len() - 2], way[way.len() - 1]);
+        let reach = lab.plan().reach(before, last, ipv6);
+        let reach = reach.ok_or_else(|| Error::Unreachable {
+            from: ends.from.node.clone(),
+            to: ends.to.node.clone(),
+        })?;
         Ok(Context {
             lab,
             measurement,
@@ -55,13 +52,9 @@ impl<'a, N: Nodes> Context<'a, N> {
         &self.ends.to.node
     }
 
-    pub(crate) fn path(&self) -> Vec<&str> {
-        let through = self.measurement.through.iter();
-        let between = through.map(|node| node.value.as_str());
-        let mut path = vec![self.sender()];
-        path.extend(between);
-        path.push(self.receiver());
-        path
+    /// The nodes that packets pass, both ends included.
+    pub(crate) fn path(&self) -> Vec<Waypoint<'_>> {
+        self.ends.way(&self.measurement.through)
     }
 
     /// The unspecified address of the measured IP version, for a server to bind.

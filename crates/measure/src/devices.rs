@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use latlab_host::nodes::session::{Command, Session, Signaller};
 use latlab_model::kinds::{DpdkDriver, Mac};
 use latlab_model::plan::{DpdkPlan, EAL_VARIABLE, Plan};
-use latlab_model::spec::Device;
+use latlab_model::spec::{Device, Waypoint};
 
 use crate::context::Context;
 use crate::endpoint::{Endpoint, KILL, Output, strings};
@@ -66,11 +66,11 @@ impl Devices {
     fn start_one(
         &mut self,
         context: &Context<'_>,
-        nodes: &[&str],
+        nodes: &[Waypoint<'_>],
         (near, far): (&str, &str),
         pins: Pins,
     ) -> Result<(), Error> {
-        let (m, node) = (context.measurement, nodes[1]);
+        let (m, node) = (context.measurement, nodes[1].node);
         let script = match m.device {
             Device::Lab => return Ok(()),
             Device::Bridge => bridge(near, far),
@@ -171,7 +171,7 @@ fn dpdk<'a>(context: &'a Context<'_>, node: &str) -> Option<&'a DpdkPlan> {
 
 /// The Ethernet addresses to which a device sends on either side, where its ports are functions of cards: those take
 /// only frames for themselves, and send only their own.
-fn peers(plan: &Plan, dpdk: &DpdkPlan, nodes: &[&str]) -> Option<(Mac, Mac)> {
+fn peers(plan: &Plan, dpdk: &DpdkPlan, nodes: &[Waypoint<'_>]) -> Option<(Mac, Mac)> {
     if dpdk.driver != DpdkDriver::Vfio {
         return None;
     }
@@ -179,9 +179,9 @@ fn peers(plan: &Plan, dpdk: &DpdkPlan, nodes: &[&str]) -> Option<(Mac, Mac)> {
 }
 
 /// The Ethernet address of `neighbour` on its link to `node`.
-fn mac(plan: &Plan, node: &str, neighbour: &str) -> Option<Mac> {
+fn mac(plan: &Plan, node: Waypoint<'_>, neighbour: Waypoint<'_>) -> Option<Mac> {
     let (_, name) = plan.joined(node, neighbour)?;
-    let mut interfaces = plan.node(neighbour)?.interfaces.iter();
+    let mut interfaces = plan.node(neighbour.node)?.interfaces.iter();
     let found = interfaces.find(|interface| interface.name == name);
     found.map(|interface| interface.mac)
 }
@@ -223,7 +223,7 @@ fn failed(node: &str, reason: String) -> Error {
 
 /// A script for each node that routes packets of this measurement through the devices, and responses back the
 /// same way.
-fn routes(context: &Context<'_>, path: &[&str]) -> Vec<(String, String)> {
+fn routes(context: &Context<'_>, path: &[Waypoint<'_>]) -> Vec<(String, String)> {
     let plan = context.lab.plan();
     let ipv6 = context.measurement.ip == 6;
     let last = path.len() - 1;
@@ -233,7 +233,7 @@ fn routes(context: &Context<'_>, path: &[&str]) -> Vec<(String, String)> {
     );
     let routes_itself = context.measurement.device.routes();
     let mut all = Vec::new();
-    for (at, node) in path.iter().enumerate() {
+    for (at, &node) in path.iter().enumerate() {
         let is_end = at == 0 || at == last;
         // A device on layer 2 needs no routes.
         if !is_end && !routes_itself {
@@ -273,7 +273,7 @@ fn routes(context: &Context<'_>, path: &[&str]) -> Vec<(String, String)> {
             undo.push(format!("ip neighbour del {entry}"));
         }
         all.push((
-            node.to_string(),
+            node.node.to_string(),
             script(&set_up.join("\n"), &undo.join("; ")),
         ));
     }
@@ -283,11 +283,11 @@ fn routes(context: &Context<'_>, path: &[&str]) -> Vec<(String, String)> {
 /// The entry by which `node` sends what is for `to` to the Ethernet address of a device that forwards by addresses.
 fn neighbour(
     context: &Context<'_>,
-    node: &str,
-    device: &str,
+    node: Waypoint<'_>,
+    device: Waypoint<'_>,
     to: Option<IpAddr>,
 ) -> Option<String> {
-    let dpdk = dpdk(context, device).filter(|dpdk| dpdk.driver == DpdkDriver::Vfio);
+    let dpdk = dpdk(context, device.node).filter(|dpdk| dpdk.driver == DpdkDriver::Vfio);
     dpdk.filter(|_| context.measurement.device == Device::Testpmd)?;
     let plan = context.lab.plan();
     let (interface, _) = plan.joined(node, device)?;
@@ -298,15 +298,15 @@ fn neighbour(
 /// Route from `node` to `to`: via `next`, or on its link.
 fn leg(
     plan: &Plan,
-    node: &str,
-    next: &str,
+    node: Waypoint<'_>,
+    next: Waypoint<'_>,
     to: IpAddr,
     through: bool,
     ipv6: bool,
 ) -> Option<String> {
     let (interface, _) = plan.joined(node, next)?;
     if through {
-        let hop = plan.reach(node, next, None, ipv6)?.address;
+        let hop = plan.reach(node, next, ipv6)?.address;
         Some(format!("{to} via {hop} dev {interface}"))
     } else {
         Some(format!("{to} dev {interface}"))
@@ -314,8 +314,8 @@ fn leg(
 }
 
 /// The address of `node` on its link to `neighbour`.
-fn address(plan: &Plan, node: &str, neighbour: &str, ipv6: bool) -> Option<IpAddr> {
-    Some(plan.reach(neighbour, node, None, ipv6)?.address)
+fn address(plan: &Plan, node: Waypoint<'_>, neighbour: Waypoint<'_>, ipv6: bool) -> Option<IpAddr> {
+    Some(plan.reach(neighbour, node, ipv6)?.address)
 }
 
 struct Script {

@@ -256,7 +256,7 @@ fn median(mut values: Vec<i64>) -> i64 {
 
 /// The address of a port in `to` that `from` sends to.
 fn reach(lab: &Lab, from: &str, to: &str, port: u16) -> SocketAddr {
-    let reach = lab.plan().reach(from, to, None, false).unwrap();
+    let reach = lab.plan().reach(from, to, false).unwrap();
     SocketAddr::new(reach.address, port)
 }
 

@@ -127,7 +127,7 @@ fn first_light_goes_through_the_router_of_a_nat() {
         let Medium::Nat(nat) = &lab.links[0].medium else {
             continue;
         };
-        let reach = lab.reach("client", "server", None, false).expect("a path");
+        let reach = lab.reach("client", "server", false).expect("a path");
         let server = &lab.node("server").expect("a server").interfaces[0];
         assert_eq!(reach.address, nat.published[0][0].addr());
         assert!(server.addresses.iter().all(|a| a.addr() != reach.address));

@@ -134,7 +134,7 @@ impl Deployed {
 
     /// The address under which `from` reaches `to`.
     pub fn address(&self, from: &str, to: &str, ipv6: bool) -> IpAddr {
-        self.plan.reach(from, to, None, ipv6).unwrap().address
+        self.plan.reach(from, to, ipv6).unwrap().address
     }
 
     /// Sends a datagram and its answer both ways once; returns the sender as the receiver saw it.

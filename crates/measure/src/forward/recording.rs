@@ -150,7 +150,7 @@ fn start_reader(
 ) -> Option<Reader> {
     let path = context.path();
     let nodes = path[1..path.len() - 1].iter();
-    let confined = nodes.filter_map(|name| context.lab.plan().node(name)?.cpuset.as_ref());
+    let confined = nodes.filter_map(|way| context.lab.plan().node(way.node)?.cpuset.as_ref());
     let roles = CpuRoles {
         allowed: allowed_cpus(),
         sender: pins.sender,

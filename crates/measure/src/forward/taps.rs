@@ -1,6 +1,7 @@
 //! Taps on the path of a measurement.
 
 use latlab_host::sys::netns::NetNs;
+use latlab_model::spec::Waypoint;
 use latlab_trace::taps::{Live, Point, Seen, Side, Tap};
 
 use crate::context::Context;
@@ -17,23 +18,23 @@ pub(super) struct PlacedTap {
 /// joined by a link only, so its time goes to the first device.
 pub(super) fn attach(context: &Context<'_>, max_packets: u64) -> Result<Vec<PlacedTap>, Error> {
     let path = context.path();
-    let joined = |from: &str, to: &str| {
+    let joined = |from: Waypoint<'_>, to: Waypoint<'_>| {
         let ends = context.lab.plan().joined(from, to);
         ends.map(|(a, b)| (a.to_string(), b.to_string()))
             .ok_or_else(|| Error::Unreachable {
-                from: from.into(),
-                to: to.into(),
+                from: from.node.into(),
+                to: to.node.into(),
             })
     };
     let place = |node: &str, interface: String, side| {
         PlacedTap::attach(context, node, Point { interface, side }, max_packets)
     };
     let (first, _) = joined(path[0], path[1])?;
-    let mut all = vec![place(path[0], first, Side::Egress)?];
+    let mut all = vec![place(path[0].node, first, Side::Egress)?];
     let from = usize::from(path.len() > 2);
     for pair in path.windows(2).skip(from) {
         let (_, interface) = joined(pair[0], pair[1])?;
-        all.push(place(pair[1], interface, Side::Ingress)?);
+        all.push(place(pair[1].node, interface, Side::Ingress)?);
     }
     Ok(all)
 }

@@ -44,7 +44,9 @@ pub(super) fn note(context: &Context<'_>, timed: &Timed, trace: &mut Trace) {
         .iter()
         .for_each(|cpu| of_ring(cpu, &mut unknown));
     let path = context.path();
-    let nodes = path.iter().filter_map(|name| context.lab.plan().node(name));
+    let nodes = path
+        .iter()
+        .filter_map(|way| context.lab.plan().node(way.node));
     let guests = nodes.filter(|node| node.kind().is_guest());
     unknown.extend(guests.map(|node| {
         format!(

@@ -72,7 +72,7 @@ pub(super) fn all(
 }
 
 fn reach(lab: &Lab, from: &str, to: &str, is_ipv6: bool) -> Result<Reach, Error> {
-    let reach = lab.plan().reach(from, to, None, is_ipv6);
+    let reach = lab.plan().reach(from, to, is_ipv6);
     reach.ok_or_else(|| Error::Unreachable {
         from: from.to_owned(),
         to: to.to_owned(),

@@ -7,11 +7,12 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
-use super::link::{LinkPlan, Medium};
+use super::link::{EndpointPlan, LinkPlan, Medium};
 use super::names::Names;
 use super::node::{InterfacePlan, NodePlan};
 use crate::profile::Profile;
 use crate::results::{Topology, TopologyEndpoint, TopologyLink, TopologyNode};
+use crate::spec::Waypoint;
 use crate::units::CpuList;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,39 +73,54 @@ impl Plan {
         (node, &node.interfaces[end.interface])
     }
 
-    /// The names of the interfaces of two nodes on the first link that joins them.
-    pub fn joined(&self, from: &str, to: &str) -> Option<(&str, &str)> {
-        let at = |link: &LinkPlan, name: &str| {
+    /// The first link that joins two nodes, by these interfaces where they are given, with the names of both interfaces.
+    pub(super) fn between(
+        &self,
+        from: Waypoint<'_>,
+        to: Waypoint<'_>,
+    ) -> Option<(&LinkPlan, &str, &str)> {
+        let at = |link: &LinkPlan, way: Waypoint<'_>| {
             let mut ends = link.endpoints.iter();
-            let end = ends.find(|end| self.nodes[end.node].name == name)?;
-            Some(self.nodes[end.node].interfaces[end.interface].name.as_str())
+            ends.find_map(|end| self.interface_at(end, way))
         };
         self.links
             .iter()
-            .find_map(|link| Some((at(link, from)?, at(link, to)?)))
+            .find_map(|link| Some((link, at(link, from)?, at(link, to)?)))
     }
 
-    /// The address under which node `from` reaches node `to`: over `interface` of `to` when given,
-    /// else over the first link that joins them. `None` when no link joins them in that family.
-    pub fn reach(
+    /// The name of the interface of an end, if the end is of this node.
+    fn interface_at(&self, end: &EndpointPlan, way: Waypoint<'_>) -> Option<&str> {
+        let node = &self.nodes[end.node];
+        let name = node.interfaces[end.interface].name.as_str();
+        (node.name == way.node && way.has(name)).then_some(name)
+    }
+
+    /// The names of the interfaces of two nodes on the first link that joins them so.
+    pub fn joined<'w>(
         &self,
-        from: &str,
-        to: &str,
-        interface: Option<&str>,
+        from: impl Into<Waypoint<'w>>,
+        to: impl Into<Waypoint<'w>>,
+    ) -> Option<(&str, &str)> {
+        let (_, from, to) = self.between(from.into(), to.into())?;
+        Some((from, to))
+    }
+
+    /// The address under which a node reaches another: over their interfaces where these are given, else over the
+    /// first link that joins them. `None` when no such link joins them in that family.
+    pub fn reach<'w>(
+        &self,
+        from: impl Into<Waypoint<'w>>,
+        to: impl Into<Waypoint<'w>>,
         ipv6: bool,
     ) -> Option<Reach> {
-        let to_node = self.node(to)?;
-        for target in to_node
-            .interfaces
-            .iter()
-            .filter(|i| interface.is_none_or(|n| n == i.name))
-        {
+        let (from, to) = (from.into(), to.into());
+        let to_node = self.node(to.node)?;
+        for target in to_node.interfaces.iter().filter(|i| to.has(&i.name)) {
             let link = &self.links[target.link];
-            let source = link
-                .endpoints
-                .iter()
-                .enumerate()
-                .find(|(i, e)| *i != target.endpoint && self.nodes[e.node].name == from);
+            let source =
+                link.endpoints.iter().enumerate().find(|(i, end)| {
+                    *i != target.endpoint && self.interface_at(end, from).is_some()
+                });
             let Some((source_index, source_end)) = source else {
                 continue;
             };

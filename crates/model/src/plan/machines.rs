@@ -316,12 +316,12 @@ topology:
         let planned = PlannedLab::on_hosts(&lab, parts(&lab)).unwrap();
         let plan = &planned.plan;
         let reach = |from: &str, to: &str| {
-            let reach = plan.reach(from, to, None, false).unwrap();
+            let reach = plan.reach(from, to, false).unwrap();
             (reach.address.to_string(), plan.links[reach.link].mtu)
         };
         assert_eq!(reach("a", "b"), ("198.18.0.2".into(), 1400));
         assert_eq!(reach("c", "b"), ("198.18.2.1".into(), 1500));
-        assert_eq!(plan.reach("a", "c", None, false), None);
+        assert_eq!(plan.reach("a", "c", false), None);
         assert_eq!(plan.joined("b", "c"), Some(("eth1", "eth0")));
         let brief = planned.brief();
         assert_eq!(brief.kernel, "of left | of right");

@@ -64,6 +64,7 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
 mod tests {
     use super::super::{InterfacePlan, Medium, NodeBody};
     use super::*;
+    use crate::spec::Waypoint;
     use crate::units::CpuList;
 
     /// A machine with `cpus` CPUs where everything works.
@@ -73,6 +74,13 @@ mod tests {
             cpus: CpuList::new((0..cpus).collect()),
             tools: tools.iter().map(|t| (t.to_string(), "1".into())).collect(),
             ..Facts::default()
+        }
+    }
+
+    fn at<'a>(node: &'a str, interface: &'a str) -> Waypoint<'a> {
+        Waypoint {
+            node,
+            interface: Some(interface),
         }
     }
 
@@ -133,13 +141,23 @@ mod tests {
         );
         // IPv6 does not run below 1280 bytes.
         assert_eq!(show(&plan.nodes[1].interfaces[1]), ["198.18.1.2/24"]);
-        let reach = plan.reach("a", "b", None, false).unwrap();
+        let reach = plan.reach("a", "b", false).unwrap();
         assert_eq!(
             (reach.address.to_string(), reach.link),
             ("198.18.0.2".into(), 0)
         );
-        assert_eq!(plan.reach("a", "b", Some("eth1"), false).unwrap().link, 1);
-        assert_eq!(plan.reach("a", "b", Some("eth1"), true), None);
+        assert_eq!(plan.reach("a", at("b", "eth1"), false).unwrap().link, 1);
+        assert_eq!(plan.reach("a", at("b", "eth1"), true), None);
+        // The sender's interface decides likewise, and both must be of one link.
+        let reach = plan.reach(at("a", "eth1"), "b", false).unwrap();
+        assert_eq!(
+            (reach.source.to_string(), reach.link),
+            ("198.18.1.1".into(), 1)
+        );
+        let crossed = plan.reach(at("a", "eth1"), at("b", "eth0"), false);
+        assert_eq!(crossed, None);
+        assert_eq!(plan.joined(at("a", "eth1"), "b"), Some(("eth1", "eth1")));
+        assert_eq!(plan.joined(at("a", "eth1"), at("b", "eth0")), None);
     }
 
     #[test]
@@ -153,18 +171,18 @@ mod tests {
             panic!()
         };
         assert_eq!(nat.published.len(), 2);
-        let inner = plan.reach("b", "a", None, false).unwrap();
+        let inner = plan.reach("b", "a", false).unwrap();
         assert_eq!(
             inner.address,
             plan.nodes[0].interfaces[0].addresses[0].addr()
         );
-        let outer = plan.reach("a", "c", None, false).unwrap();
+        let outer = plan.reach("a", "c", false).unwrap();
         assert_eq!(outer.address, nat.published[1][0].addr());
         assert!(
             nat.outside[0].contains(&outer.address),
             "published on the outer subnet"
         );
-        let side = plan.reach("b", "c", None, false).unwrap();
+        let side = plan.reach("b", "c", false).unwrap();
         assert_eq!(
             side.address,
             plan.nodes[2].interfaces[0].addresses[0].addr()

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(plan.names.seen_by.keys().collect::<Vec<_>>(), ["c"]);
         for from in ["a", "b", "c"] {
             for to in ["a", "b", "c"].into_iter().filter(|to| *to != from) {
-                let reach = plan.reach(from, to, None, false).unwrap();
+                let reach = plan.reach(from, to, false).unwrap();
                 assert_eq!(known(&plan, from, to)[0], reach.address.to_string());
             }
         }
@@ -171,12 +171,7 @@ mod tests {
   links: [{type: nat, endpoints: ['out:eth0', 'a:eth0', 'b:eth0']}]",
         );
         for ipv6 in [false, true] {
-            let reach = |from, to| {
-                plan.reach(from, to, None, ipv6)
-                    .unwrap()
-                    .address
-                    .to_string()
-            };
+            let reach = |from, to| plan.reach(from, to, ipv6).unwrap().address.to_string();
             for (from, to) in [("out", "a"), ("out", "b"), ("a", "b"), ("b", "out")] {
                 assert_eq!(known(&plan, from, to)[usize::from(ipv6)], reach(from, to));
             }

@@ -230,39 +230,51 @@ fn check_measurements(study: &Study, planned: &PlannedLab) -> Result<(), Diagnos
             Machines::Several => check_between_hosts(m, &mut errors),
             Machines::NotChosen => {}
         }
-        let Some(ends) = &m.ends else { continue };
-        let interface = ends.to.interface.as_deref();
-        // Each node of the way must reach the next; the others see to it that packets go on.
-        let sender = m.through.last().map_or(&ends.from.node, |node| &node.value);
-        let Some(reach) = plan.reach(sender, &ends.to.node, interface, m.ip == 6) else {
-            let over = interface.map(|i| format!(" at `{i}`")).unwrap_or_default();
-            let message = format!(
-                "measurement `{}`: no link takes IPv{} from `{}` to `{}`{over}",
-                *m.name, m.ip, sender, ends.to.node
-            );
-            let hint = match m.ip {
-                6 => "join the two nodes by a link with an mtu of 1280 or more, or name other ends",
-                _ => "join the two nodes by a link, or name other ends",
-            };
-            errors.add(ends.to.at, message, hint);
-            continue;
-        };
-        let link = &plan.links[reach.link];
-        check_timestamps(m, link, &mut errors);
-        if matches!(m.probe, Probe::Packets | Probe::Forward) && m.size > link.mtu + ETHERNET_BYTES
-        {
-            let message = format!(
-                "measurement `{}`: frames of {} bytes do not fit link `{}` with its mtu of {}",
-                *m.name, m.size, link.name, link.mtu
-            );
-            let hint = format!(
-                "`size` up to {}; fragments are not timed",
-                link.mtu + ETHERNET_BYTES
-            );
-            errors.add(m.name.at, message, hint);
+        if let Some(ends) = &m.ends {
+            check_way(m, ends, plan, &mut errors);
         }
     }
     errors.into_result(())
+}
+
+/// The last node of the way reaches the receiver; the others see to it that packets go on. All links carry its frames.
+fn check_way(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnostics) {
+    let way = ends.way(&m.through);
+    let (before, [sender, receiver]) = (
+        &way[..way.len() - 1],
+        [way[way.len() - 2], way[way.len() - 1]],
+    );
+    let Some(reach) = plan.reach(sender, receiver, m.ip == 6) else {
+        let message = format!(
+            "measurement `{}`: no link takes IPv{} from {sender} to {receiver}",
+            *m.name, m.ip
+        );
+        let hint = match m.ip {
+            6 => "join the two nodes by a link with an mtu of 1280 or more, or name other ends",
+            _ => "join the two nodes by a link, or name other ends",
+        };
+        errors.add(ends.to.at, message, hint);
+        return;
+    };
+    let last = &plan.links[reach.link];
+    check_timestamps(m, last, errors);
+    let earlier = before
+        .windows(2)
+        .filter_map(|pair| plan.between(pair[0], pair[1]));
+    let links = earlier.map(|(link, ..)| link).chain([last]);
+    let is_too_small = |link: &&LinkPlan| m.size > link.mtu + ETHERNET_BYTES;
+    let sends_frames = matches!(m.probe, Probe::Packets | Probe::Forward);
+    for link in links.filter(is_too_small).filter(|_| sends_frames) {
+        let message = format!(
+            "measurement `{}`: frames of {} bytes do not fit link `{}` with its mtu of {}",
+            *m.name, m.size, link.name, link.mtu
+        );
+        let hint = format!(
+            "`size` up to {}; fragments are not timed",
+            link.mtu + ETHERNET_BYTES
+        );
+        errors.add(m.name.at, message, hint);
+    }
 }
 
 /// Requirements to the machine that has all nodes of a measurement.
@@ -468,10 +480,8 @@ fn check_forward(
         let hint = "`probe: packets` times at the endpoints, without taps";
         errors.add(m.name.at, message, hint);
     }
-    let mut way = vec![&ends.from.node];
-    way.extend(m.through.iter().map(|node| &node.value));
-    way.push(&ends.to.node);
-    for (index, name) in way.iter().enumerate() {
+    let way = ends.way(&m.through);
+    for (index, name) in way.iter().map(|at| at.node).enumerate() {
         let is_device = index > 0 && index + 1 < way.len();
         let Some(node) = plan.node(name) else {
             let message = format!("{what} goes through `{name}`, which the lab does not have");
@@ -488,12 +498,12 @@ fn check_forward(
     }
     for pair in way.windows(2).take(m.through.len()) {
         if plan.joined(pair[0], pair[1]).is_none() {
-            let message = format!("{what}: no link joins `{}` and `{}`", pair[0], pair[1]);
-            errors.add(
-                m.name.at,
-                message,
-                "`through` lists the nodes in the order of the way",
-            );
+            let message = format!("{what}: no link joins {} and {}", pair[0], pair[1]);
+            let hint = match pair[0].interface {
+                Some(_) => "name the interface that leads to the first node of `through`, or none",
+                None => "`through` lists the nodes in the order of the way",
+            };
+            errors.add(m.name.at, message, hint);
         }
     }
 }
@@ -642,6 +652,27 @@ replicates: 3
             )
             .replace("from: a, to: b}]", "from: a, to: c}]");
         refused(&apart, "no link takes IPv4 from `a` to `c`");
+    }
+
+    #[test]
+    fn frames_must_fit_every_link_of_the_way() {
+        let study = |mtu: u32, size: u32| {
+            let text = format!(
+                "name: s
+lab:
+  name: way
+  topology:
+    nodes: {{a: {{kind: native}}, r: {{kind: native}}, b: {{kind: native}}}}
+    links: [{{endpoints: ['a:eth0', 'r:eth0'], mtu: {mtu}}}, {{endpoints: ['r:eth1', 'b:eth0']}}]
+measurements: [{{probe: forward, from: a, to: b, through: r, size: {size}}}]
+"
+            );
+            run(&text)
+        };
+        assert!(study(1000, 1018).is_ok());
+        let errors = study(1000, 1019).unwrap_err().render("s");
+        assert!(errors.contains("do not fit link"), "{errors}");
+        assert!(errors.contains("mtu of 1000"), "{errors}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) fn check_workload(
         }
     }
     if let (Some(from), [server]) = (from, &on[..]) {
-        if plan.reach(from, server, None, m.ip == 6).is_none() {
+        if plan.reach(from.as_str(), *server, m.ip == 6).is_none() {
             let message = format!(
                 "measurement `{}`: no link takes IPv{} from `{}` to `{server}`",
                 *m.name,
@@ -74,7 +74,7 @@ pub(super) fn check_workload(
 /// Each node of a job calls each other one at its own address, which a NAT hides.
 fn check_joint(m: &Measurement, on: &[&str], plan: &Plan, errors: &mut Diagnostics) {
     let is_joined = |from: &str, to: &str| {
-        let reach = plan.reach(from, to, None, false);
+        let reach = plan.reach(from, to, false);
         reach.is_some_and(|reach| reach.network.is_some())
     };
     for (index, from) in on.iter().enumerate() {

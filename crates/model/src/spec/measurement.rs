@@ -10,10 +10,11 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::action::{self, Action};
+use super::ends::{Ends, Target, read_target};
 use super::name::check_name;
 use super::noise::Noise;
 use super::probe::{Probe, Protocol};
-use super::reader::{Object, read, words};
+use super::reader::{Object, words};
 use super::sampling;
 use super::sweep;
 use super::timestamps;
@@ -40,22 +41,6 @@ pub enum Pin {
     Free,
 }
 words!(Pin, "a pinning", { "apart" => Apart, "together" => Together, "free" => Free });
-
-/// One end of a measurement: a node, and optionally which of its interfaces.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Target {
-    pub node: String,
-    /// Interface; the first link that joins both nodes otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interface: Option<String>,
-}
-
-/// The two ends of a measurement.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Ends {
-    pub from: Spanned<Target>,
-    pub to: Spanned<Target>,
-}
 
 /// A measurement, as written, with its defaults.
 #[derive(Debug, Clone, PartialEq)]
@@ -587,14 +572,4 @@ fn default_name(probe: Probe, protocol: Protocol) -> String {
         Probe::Workload => probe.to_string(),
         _ => format!("{probe}-{protocol}"),
     }
-}
-
-fn read_target(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Spanned<Target>> {
-    let text = read::<String>(yaml, what, errors)?;
-    let (node, interface) = match text.split_once(':') {
-        Some((node, interface)) => (node, Some(interface.trim().to_string())),
-        None => (text.as_str(), None),
-    };
-    let node = node.trim().to_string();
-    Some(Spanned::new(Target { node, interface }, text.at))
 }
