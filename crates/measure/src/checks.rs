@@ -8,7 +8,8 @@ use std::time::Instant;
 use latlab_host::lab::Lab;
 use latlab_model::plan::Plan;
 use latlab_model::results::Check;
-use latlab_wire::samples::{Counters, Report};
+use latlab_model::units::Nanos;
+use latlab_wire::samples::{Counters, Report, StoppedBy};
 
 use crate::affinity::{allowed_cpus, is_within};
 use crate::cpu_times::CpuTimes;
@@ -63,7 +64,7 @@ pub fn of_tuning(lab: &Lab) -> Option<Check> {
 pub fn hold_beside_noise(check: &Check) -> bool {
     matches!(
         check.name.as_str(),
-        "steal" | "drops" | "tuning" | "thermal-throttling" | "unstamped"
+        "steal" | "drops" | "tuning" | "thermal-throttling" | "unstamped" | "window"
     )
 }
 
@@ -124,6 +125,20 @@ pub(crate) fn of_stamps(unstamped: u64, received: u64) -> Check {
     let question = "share of the arrived packets that a card did not stamp".to_string();
     let share = unstamped as f64 / received.max(1) as f64;
     check("unstamped", question, share, UNSTAMPED_LIMIT, "1")
+}
+
+/// Whether a client of transactions measured for the whole window, which one without room for more records does not.
+pub(crate) fn of_window(window: Nanos, report: &Report) -> Option<Check> {
+    let Counters::RrClient(client) = &report.counters else {
+        return None;
+    };
+    let measured = report.ended_ns.saturating_sub(report.started_ns);
+    let missing = match client.stopped_by {
+        StoppedBy::Room => window.0.saturating_sub(measured) as f64 / 1e9,
+        _ => return None,
+    };
+    let question = "time at the end of the window without measurements, for want of memory";
+    Some(check("window", question.into(), missing, 0.0, "s"))
 }
 
 /// Watches the CPUs that the lab may use over a trial: all of them, unless every node is confined.
@@ -206,7 +221,7 @@ fn confined(plan: &Plan) -> Option<BTreeSet<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use latlab_wire::samples::{Health, SinkCounters};
+    use latlab_wire::samples::{Health, Protocol, RrClientCounters, SinkCounters};
 
     use super::*;
 
@@ -233,6 +248,37 @@ mod tests {
         assert!(!waited(80_000_000, 10_000));
         assert!(waited(510_000_000, 1_000_000));
         assert!(!waited(900_000_000, 1_000_000));
+    }
+
+    #[test]
+    fn a_window_that_ended_for_want_of_memory_fails_a_check() {
+        let ended = |stopped_by| {
+            let report = Report {
+                started_ns: 1_000_000_000,
+                ended_ns: 4_000_000_000,
+                counters: Counters::RrClient(RrClientCounters {
+                    protocol: Protocol::Udp,
+                    socket: "udp".into(),
+                    request_bytes: 100,
+                    response_bytes: 200,
+                    warm_up: 0,
+                    transactions: 1,
+                    answered: 1,
+                    lost: 0,
+                    late: 0,
+                    duplicates: 0,
+                    unmatched: 0,
+                    network_errors: 0,
+                    stopped_by,
+                }),
+                health: Health::default(),
+            };
+            of_window(Nanos(10_000_000_000), &report)
+        };
+        let check = ended(StoppedBy::Room).unwrap();
+        assert_eq!((check.value, check.passed), (7.0, false));
+        assert!(hold_beside_noise(&check));
+        assert_eq!(ended(StoppedBy::Duration), None);
     }
 
     #[test]

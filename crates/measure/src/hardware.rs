@@ -28,6 +28,7 @@ use crate::context::Context;
 use crate::endpoint::{Endpoint, Output, strings};
 use crate::error::Error;
 use crate::measured::Measured;
+use crate::memory;
 use crate::nodes::Nodes;
 use crate::pin::{self, Pins};
 use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
@@ -78,6 +79,8 @@ struct Comparison {
 pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
     let [sender, receiver] = ends(context)?;
     let load = Load::of(context, "");
+    // Both ends have two records of each.
+    memory::require_records(load.max_packets(context), 4)?;
     let before = compare(context, &sender, &receiver)?;
     let transfer = Transfer::run(context, &sender, &receiver, &load)?;
     let after = match before {
@@ -212,6 +215,7 @@ impl Transfer {
         let packets = load.max_packets(context);
         let mut args = strings(&["ptp-sink", "--interface", &to.interface]);
         args.extend(strings(&["--max-packets", &packets.to_string()]));
+        args.extend(probes::room(2 * packets));
         args.extend(pin::argument(to.cpu));
         // Each has two records.
         let mut sink = Endpoint::start_with_limit(context.lab, &to.node, &args, 2 * packets)?;
@@ -326,6 +330,7 @@ mod tests {
     use SampleKind::{Card, Sink, Source};
 
     use super::*;
+    use crate::nodes::tests::Noted;
 
     fn output(records: &[(SampleKind, u32, u16, u64, u64)]) -> Output {
         let record = |&(kind, sequence, flags, start_ns, end_ns): &(_, _, _, _, _)| {
@@ -486,6 +491,27 @@ mod tests {
             ]
         );
         assert_eq!(m.checks[0].value, 1.0 / 3.0);
+    }
+
+    #[test]
+    fn both_records_of_every_packet_have_room() {
+        let fields = "probe: packets, timestamps: hardware, rate: 1000000, duration: 10s";
+        let noted = Noted::new(fields);
+        let context = noted.context();
+        let end = End {
+            node: "b".into(),
+            interface: "eth0".into(),
+            mac: "02:00:00:00:00:01".into(),
+            cpu: None,
+        };
+        let load = Load::of(&context, "");
+        let packets = load.max_packets(&context);
+        assert!(Transfer::run(&context, &end, &end, &load).is_err());
+        assert!(noted.max_memory() >= 48 * packets);
+        let arguments = load.arguments(&context);
+        let mut arguments = arguments.iter();
+        assert!(arguments.any(|word| word == "--max-memory"));
+        assert!(arguments.next().unwrap().parse::<u64>().unwrap() >= 48 * packets);
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod hardware;
 pub mod hwlat;
 pub mod iperf;
 pub mod measured;
+mod memory;
 pub mod nodes;
 mod noise;
 pub mod osnoise;

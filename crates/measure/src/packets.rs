@@ -20,15 +20,17 @@ use crate::error::Error;
 use crate::measured::Measured;
 use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
-use crate::{actions, clock, floor};
+use crate::{actions, clock, floor, memory};
 
 /// Measures once. Fails when an endpoint fails, or the clocks cannot be compared.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let (sender, receiver) = (context.sender(), context.receiver());
+    let max_packets = probes::packets_with_slack(context);
+    // One record at each end.
+    memory::require_records(max_packets, 2)?;
     let floor = floor::packets(context)?;
     actions::prepare(context)?;
     let pins = Pins::of(context);
-    let max_packets = probes::packets_with_slack(context);
     let before = clock::compare(context.lab, sender, receiver)?;
     let bind = context.any(0);
     let (sink, port) = probes::sink(context, receiver, &bind, max_packets, pins.receiver)?;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use latlab_model::spec::{Probe, Protocol, Via};
+use latlab_model::plan::RECORD_BYTES;
+use latlab_model::spec::{Protocol, Via};
 
 use crate::context::Context;
 use crate::endpoint::{Endpoint, Error, Output, strings};
@@ -13,8 +14,6 @@ use crate::pin;
 pub(crate) const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Grace period for packets under way after the last was sent; later ones are lost.
 pub(crate) const STRAGGLERS: Duration = Duration::from_millis(300);
-/// Bytes that a source allocates for a packet, generously.
-const RECORD_BYTES: u64 = 40;
 
 /// An endpoint that ends by itself.
 pub(crate) struct Sender {
@@ -51,6 +50,17 @@ pub(crate) fn window_seconds<N: Nodes>(context: &Context<'_, N>) -> f64 {
     (m.duration.0 + m.warmup.0) as f64 / 1e9
 }
 
+/// Requests that are due in a window.
+pub(crate) fn requests(rate: u64, duration_ms: u64) -> u64 {
+    rate * duration_ms.div_ceil(1_000)
+}
+
+/// The argument by which a probe may take the memory of its records: it was checked before. The probe's own limit is for
+/// records whose number is unknown.
+pub(crate) fn room(records: u64) -> Vec<String> {
+    strings(&["--max-memory", &(records * RECORD_BYTES).to_string()])
+}
+
 /// Starts a request/response server in `node` and returns it with its port.
 pub(crate) fn rr_server<N: Nodes>(
     context: &Context<'_, N>,
@@ -83,12 +93,13 @@ pub(crate) fn rr_client<N: Nodes>(
     if m.protocol == Protocol::Udp {
         args.extend(strings(&["--connect", "no"]));
     }
-    if let Some(rate) = m.pace {
-        args.extend(strings(&["--rate", &rate.to_string()]));
-    }
     args.extend(pin::argument(cpu));
     // No exchange takes less than a microsecond.
     let max_records = duration_ms * 1_000 + u64::from(warmup);
+    if let Some(rate) = m.pace {
+        args.extend(strings(&["--rate", &rate.to_string()]));
+        args.extend(room(requests(rate, duration_ms) + u64::from(warmup)));
+    }
     let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
     Ok(Sender::new(client, duration_ms))
 }
@@ -103,6 +114,7 @@ pub(crate) fn sink<N: Nodes>(
 ) -> Result<(Endpoint, u16), Error> {
     let mut args = strings(&["sink", "--bind", bind]);
     args.extend(strings(&["--max-packets", &max_packets.to_string()]));
+    args.extend(room(max_packets));
     args.extend(pin::argument(cpu));
     let sink = Endpoint::start_with_limit(context.lab, node, &args, max_packets)?;
     listening(sink)
@@ -166,6 +178,8 @@ impl Load<'_> {
         args.extend(strings(&["--burst", &m.burst.to_string()]));
         args.extend(strings(&["--flows", &m.flows.to_string()]));
         args.extend(strings(&["--seed", &context.seed.to_string()]));
+        // With the times of a card, a packet has two records.
+        args.extend(room(2 * self.max_packets(context)));
         args
     }
 }
@@ -179,11 +193,6 @@ pub(crate) fn source<N: Nodes>(
     let max_packets = load.max_packets(context);
     let mut args = strings(&["source", "--to", load.to, "--via", load.via.word()]);
     args.extend(load.arguments(context));
-    if context.measurement.probe == Probe::Forward {
-        // The host's free memory was checked before; the probe's default limit is for guests.
-        let bytes = (max_packets * RECORD_BYTES).to_string();
-        args.extend(strings(&["--max-memory", &bytes]));
-    }
     args.extend(pin::argument(cpu));
     let (lab, node) = (context.lab, context.sender());
     sender(lab, node, &args, max_packets, load.total_ms())
@@ -199,4 +208,35 @@ pub(crate) fn sender<N: Nodes>(
 ) -> Result<Sender, Error> {
     let endpoint = Endpoint::start_with_limit(lab, node, args, max_records)?;
     Ok(Sender::new(endpoint, window_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::tests::Noted;
+
+    /// Most packets that a study may have, in bytes of their records in the probe (`BYTES_PER_PACKET`).
+    const PACKETS: u64 = 20_000_000;
+    const OF_SOURCE: u64 = 32;
+    const OF_SINK: u64 = 28;
+    const OF_RR: u64 = 24;
+
+    #[test]
+    fn probes_may_take_the_memory_of_all_that_a_study_plans() {
+        let noted = Noted::new("probe: packets, rate: 2000000, duration: 9900ms, warmup: 100ms");
+        let context = noted.context();
+        let most = packets_with_slack(&context);
+        assert!(sink(&context, "b", "0.0.0.0:0", most, None).is_err());
+        assert!(noted.max_memory() >= OF_SINK * PACKETS);
+        assert!(source(&context, &Load::of(&context, "198.18.0.2:1"), None).is_err());
+        assert!(noted.max_memory() >= OF_SOURCE * PACKETS);
+    }
+
+    #[test]
+    fn requests_at_a_rate_have_room_as_well() {
+        let noted = Noted::new("probe: rr, rate: 1000000, duration: 20s, warmup: 0ms");
+        let context = noted.context();
+        assert!(rr_client(&context, "a", "198.18.0.2:1", 20_000, 200, None).is_err());
+        assert!(noted.max_memory() >= OF_RR * (PACKETS + 200));
+    }
 }

@@ -23,13 +23,14 @@ use crate::measured::Measured;
 use crate::nodes::Nodes;
 use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Sender};
-use crate::{actions, floor, steal};
+use crate::{actions, checks, floor, memory, steal};
 
 /// Transactions before the window: caches, neighbour tables and connection tracking settle.
 const WARMUP: u32 = 200;
 
 /// Measures once, on one machine.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
+    require_memory(context)?;
     let floor = floor::rr(context)?;
     actions::prepare(context)?;
     let pins = Pins::of(context);
@@ -48,12 +49,22 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
 
 /// Measures once between nodes on several machines. The time that hypervisors take meanwhile stays unknown.
 pub fn measure_between_hosts<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
+    require_memory(context)?;
     let floor = floor::rr(context)?;
     let pins = Pins::of(context);
     let server = Server::start(context, pins)?;
     let output = client(context, pins, &server)?.finish()?;
     let served = server.stop()?;
     Ok(conclude(context, floor, &output, served.as_ref()))
+}
+
+/// Room for the records of requests at a rate; one in flight takes what there is.
+fn require_memory<N: Nodes>(context: &Context<'_, N>) -> Result<(), Error> {
+    let m = context.measurement;
+    let requests = m
+        .pace
+        .map(|rate| probes::requests(rate, window_ms(context)));
+    memory::require_records(requests.unwrap_or(0), 1)
 }
 
 /// The program that answers, and where it is reached; the receiver's kernel answers ICMP.
@@ -86,12 +97,16 @@ impl Server {
     }
 }
 
+fn window_ms<N: Nodes>(context: &Context<'_, N>) -> u64 {
+    context.measurement.duration.0.div_ceil(1_000_000)
+}
+
 fn client<N: Nodes>(
     context: &Context<'_, N>,
     pins: Pins,
     server: &Server,
 ) -> Result<Sender, Error> {
-    let duration_ms = context.measurement.duration.0.div_ceil(1_000_000);
+    let duration_ms = window_ms(context);
     let (sender, to) = (context.sender(), &server.address);
     let client = probes::rr_client(context, sender, to, duration_ms, WARMUP, pins.sender);
     Ok(client?)
@@ -110,6 +125,9 @@ fn conclude<N: Nodes>(
     if let Some(report) = &output.report {
         measured.samples = to_samples(output, report);
         measured.counters = counters(report);
+        measured
+            .checks
+            .extend(checks::of_window(context.measurement.duration, report));
     }
     measured.add_endpoint("sender", context.sender(), output);
     if let Some(served) = served {

@@ -6,13 +6,13 @@ use latlab_model::units::CpuList;
 use latlab_trace::recorder::{Follower, Recorded, Recorder, Settings, Wanted};
 use latlab_wire::trace::EVENT_BYTES;
 
-use super::memory;
 use super::reader::{CpuRoles, Reader};
 use super::taps::PlacedTap;
 use super::timed::Timed;
 use crate::affinity::allowed_cpus;
 use crate::context::Context;
 use crate::hwlat::{self, SpinWindow};
+use crate::memory;
 use crate::pin::Pins;
 use crate::probes::window_seconds;
 

@@ -10,8 +10,8 @@ use latlab_samples::table::Stack;
 use latlab_trace::stacks::{Sampled, Sampler};
 use latlab_wire::trace::STACK_SAMPLE_BYTES;
 
-use super::memory;
 use crate::context::Context;
+use crate::memory;
 use crate::probes::window_seconds;
 
 /// The samples take at most this part of the free memory.

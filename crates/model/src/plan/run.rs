@@ -13,6 +13,7 @@ use super::machines::{Machines, Places, PlannedLab};
 use super::node::{NodeBody, NodePlan};
 use super::place::Profiles;
 use super::planner::plan_with;
+use super::records::check_records;
 use super::workload::check_workload;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 use crate::facts::Facts;
@@ -232,6 +233,7 @@ fn check_measurements(study: &Study, planned: &PlannedLab) -> Result<(), Diagnos
         }
         if let Some(ends) = &m.ends {
             check_way(m, ends, plan, &mut errors);
+            check_records(m, ends, plan, &mut errors);
         }
     }
     errors.into_result(())

@@ -395,24 +395,25 @@ impl Written {
 
     fn rate(&self, time_ns: u64, errors: &mut Diagnostics) -> u64 {
         const DEFAULT: u64 = 10_000;
-        let Some(rate) = self.rate else {
-            return DEFAULT;
-        };
-        let packets = u128::from(rate.value) * u128::from(time_ns) / 1_000_000_000;
-        if !RATES.contains(&rate.value) {
-            let message = format!("`rate` of {} is {}", self.what, rate.value);
+        let rate = self.rate.map_or(DEFAULT, |rate| rate.value);
+        let is_usual = matches!(self.probe.value, Probe::Packets | Probe::Forward);
+        let packets = u128::from(rate) * u128::from(time_ns) / 1_000_000_000;
+        if !RATES.contains(&rate) {
+            let message = format!("`rate` of {} is {rate}", self.what);
             let hint = format!(
                 "packets per second, from {} to {}",
                 RATES.start(),
                 RATES.end()
             );
-            errors.add(rate.at, message, hint);
-        } else if packets > u128::from(MAX_PACKETS) {
+            errors.add(self.rate.map_or(self.at, |rate| rate.at), message, hint);
+        } else if packets > u128::from(MAX_PACKETS) && (is_usual || self.rate.is_some()) {
             let message = format!("{} sends {packets} packets in one trial", self.what);
             let hint = format!("at most {MAX_PACKETS}, each is kept: lower `rate` or `duration`");
-            errors.add(rate.at, message, hint);
+            let given = self.rate.map(|rate| rate.at);
+            let at = given.or(self.duration.map(|duration| duration.at));
+            errors.add(at.unwrap_or(self.at), message, hint);
         }
-        rate.value
+        rate
     }
 
     /// Size of a frame (`packets`), or of a message (`stream` over UDP).
