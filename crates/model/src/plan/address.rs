@@ -281,6 +281,7 @@ impl LinkAddresses {
             is_nat,
         };
         if is_nat {
+            refuse_overlap(link, &addresses.main, &addresses.outside, errors);
             let mut router = |subnets: &mut Vec<Subnet>| -> Vec<IpNet> {
                 let whom = format!("the router of link `{}`", *link.name);
                 let each = subnets.iter_mut();
@@ -353,6 +354,25 @@ fn side_subnet(
         }
     }
     Some(net)
+}
+
+/// Refuses a nat whose two sides have addresses in common: its router could not tell where they are.
+fn refuse_overlap(link: &Link, inside: &[Subnet], outside: &[Subnet], errors: &mut Diagnostics) {
+    for outer in outside.iter().map(|subnet| subnet.net) {
+        let meets = |inner: &IpNet| inner.contains(&outer) || outer.contains(inner);
+        let Some(inner) = inside.iter().map(|subnet| subnet.net).find(meets) else {
+            continue;
+        };
+        let of_ends = link.endpoints.iter().take(1).flat_map(|end| &end.addresses);
+        let mut given = link.subnets.iter().rev().chain(of_ends);
+        let given = given.find(|net| net.value.trunc() == outer);
+        let message = format!(
+            "the outside of link `{}`, {outer}, overlaps its inside, {inner}",
+            *link.name
+        );
+        let hint = "a nat routes between two subnets: give each side one of its own";
+        errors.add(given.map_or(link.at, |net| net.at), message, hint);
+    }
 }
 
 /// Inner nodes reach the outer subnet through the router. The outer node needs no route: it sees
