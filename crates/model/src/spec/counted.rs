@@ -7,6 +7,7 @@ use super::link::Link;
 use super::node::{Node, NodeFields};
 use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
+use crate::kinds::LinkKind;
 
 /// More nodes than a bridge has ports have no link in common.
 const COUNTS: RangeInclusive<u32> = 1..=1000;
@@ -87,6 +88,24 @@ fn name(of: &str, number: u32) -> String {
 
 fn expand_ends(link: &mut Link, counts: &HashMap<String, u32>, errors: &mut Diagnostics) {
     let written = link.endpoints.len();
+    let outer = link
+        .endpoints
+        .first()
+        .filter(|_| link.kind.value == LinkKind::Nat);
+    let many = outer.and_then(|end| {
+        counts
+            .get_key_value(&end.node.value)
+            .filter(|(_, count)| **count > 1)
+    });
+    if let (Some(outer), Some((node, count))) = (outer, many) {
+        let message = format!(
+            "the outside of link `{}` is `{}`, which stands for {count} nodes",
+            shown(&link.name),
+            shown(node)
+        );
+        let hint = "a nat has one node outside: remove its `count`, or write another node first";
+        errors.add(outer.node.at, message, hint);
+    }
     let mut ends = Vec::new();
     for end in std::mem::take(&mut link.endpoints) {
         let Some(&count) = counts.get(&end.node.value) else {
