@@ -99,6 +99,14 @@ pub(super) fn read_keys(
         Task::Program(program) if program.name().is_timed() => duration.0,
         _ => 0,
     };
+    if let Some(t) = timeout.filter(|t| TIMEOUTS.contains(&t.value) && t.value.0 <= asked) {
+        let message = format!(
+            "`timeout` of {} is {}, and its program runs for {duration}",
+            o.what, t.value
+        );
+        let hint = "raise it, or leave it out: then it is a minute more than `duration`";
+        errors.add(t.at, message, hint);
+    }
     if let Some(from) = &from {
         check_from(from, &task, &o.what, errors);
     }
