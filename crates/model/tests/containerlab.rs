@@ -172,6 +172,40 @@ fn what_a_topology_cannot_have_is_told() {
 }
 
 #[test]
+fn commands_on_an_interface_keep_their_order() {
+    let lab = |own: &str| {
+        let text = format!(
+            "name: x
+topology:
+  defaults: {{kind: linux, image: 'alpine:3'}}
+  nodes:
+    a: {{exec: [{own}]}}
+    b: {{exec: [ip addr add 10.0.0.2/24 dev eth1]}}
+  links: [{{endpoints: ['a:eth1', 'b:eth1']}}]
+"
+        );
+        imported(&text).unwrap().text("x.clab.yml")
+    };
+    let add = "ip addr add 10.0.0.1/24 dev eth1";
+    let plain = lab(&format!(
+        "ip link set eth1 up, {add}, ip link set eth10 down"
+    ));
+    assert!(plain.contains("ipv4: 10.0.0.1/24"), "{plain}");
+    assert!(!plain.contains(add), "{plain}");
+    assert!(!plain.contains("eth1 up"), "{plain}");
+    for before in [
+        "ip addr flush dev eth1",
+        "sh -c 'sysctl net.ipv6.conf.eth1.disable_ipv6=1; true'",
+    ] {
+        let kept = lab(&format!("\"{before}\", {add}"));
+        assert!(kept.contains(add), "{kept}");
+        assert!(!kept.contains("ipv4:"), "{kept}");
+    }
+    let again = lab("ip link set eth1 down, ip link set eth1 mtu 1400, ip link set eth1 up");
+    assert!(again.contains("ip link set eth1 up"), "{again}");
+}
+
+#[test]
 fn a_node_without_an_image_of_a_registry_needs_one() {
     let errors = exported(EVERYTHING, None).unwrap_err().render("lab");
     let told: Vec<&str> = errors

@@ -98,6 +98,12 @@ pub(super) enum Configures {
 }
 
 impl Configures {
+    pub(super) fn interface(&self) -> &str {
+        match self {
+            Configures::Address(interface, _) | Configures::Up(interface) => interface,
+        }
+    }
+
     /// None for a command that does anything more.
     pub(super) fn of(words: &[String]) -> Option<Configures> {
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();

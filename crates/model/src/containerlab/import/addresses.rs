@@ -3,6 +3,9 @@
 //! An end without an address of its own is given one in the subnet of the others, which no command of a topology
 //! does. So a field says the same only if all ends of a link have an address in one subnet, and no other link of a
 //! node has that subnet.
+//!
+//! Fields are applied before all commands. So a command stays where it is if one before it does something else to the
+//! interface, for example removes its addresses.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -44,27 +47,34 @@ fn find(draft: &mut Draft<'_>) {
         ends.insert((end.node, end.interface.value.clone()), end);
     }
     for (index, node) in nodes.iter_mut().enumerate() {
+        let mut others: HashSet<String> = HashSet::new();
         for (number, command) in node.exec.iter_mut().enumerate() {
             let Some(line) = command.as_ref() else {
                 continue;
             };
             let words = split(line).unwrap_or_default();
-            match Configures::of(&words) {
-                Some(Configures::Address(interface, address)) if is_of_a_host(address) => {
-                    if let Some(end) = ends.get_mut(&(index, interface)) {
-                        end.by_command
-                            .push((Spanned::new(address, line.at), number));
-                    }
+            let configures = Configures::of(&words);
+            let interface = configures.as_ref().map(Configures::interface);
+            let is_first = |name: &str| !pieces(name).all(|piece| others.contains(piece));
+            let end = interface
+                .filter(|name| is_first(name))
+                .and_then(|name| ends.get_mut(&(index, name.to_owned())));
+            match (configures, end) {
+                (Some(Configures::Address(_, address)), Some(end)) if is_of_a_host(address) => {
+                    end.by_command
+                        .push((Spanned::new(address, line.at), number));
                 }
-                Some(Configures::Up(interface))
-                    if ends.contains_key(&(index, interface.clone())) =>
-                {
-                    *command = None;
-                }
-                _ => {}
+                (Some(Configures::Up(_)), Some(_)) => *command = None,
+                _ => others.extend(pieces(line).map(str::to_owned)),
             }
         }
     }
+}
+
+/// The names that a command or a shell's line may hold, also within words such as `net.ipv6.conf.eth1.mtu`.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let pieces = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-');
+    pieces.filter(|piece| !piece.is_empty())
 }
 
 /// Whether an interface of a lab can have it.
