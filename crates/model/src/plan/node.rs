@@ -17,8 +17,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use container::ContainerPlan;
-pub(super) use dpdk::check_dpdk;
 pub use dpdk::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE, HUGE_PAGES_AT};
+pub(super) use dpdk::{check_dpdk, check_port_addresses};
 pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use storage::StoragePlan;

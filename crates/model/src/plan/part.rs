@@ -13,7 +13,7 @@ use super::link::LinkPlan;
 use super::names::Names;
 use super::node::NodePlan;
 use super::place::Profiles;
-use super::planner::{addressed, plan_with};
+use super::planner::{addressed, plan_part};
 use super::resolve;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
@@ -78,9 +78,9 @@ impl Part {
         errors.into_result(self)
     }
 
-    /// Plans it on the host with these facts. Errors: as [`plan_with`].
+    /// Plans it on the host with these facts. Errors: as of a lab on one machine.
     pub fn plan(&self, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
-        let mut plan = plan_with(&self.lab, facts, profiles)?;
+        let mut plan = plan_part(&self.lab, facts, profiles)?;
         plan.names.clone_from(&self.names);
         Ok(plan)
     }
@@ -286,6 +286,26 @@ topology:
             .expect("keys");
         assert_eq!(keys.public.keys().collect::<Vec<_>>(), ["far"]);
         assert_eq!(tunnel_of(&plan, "l1").unwrap().keys, None);
+    }
+
+    #[test]
+    fn a_port_past_the_kernel_has_no_written_address() {
+        let lab = |end: &str| {
+            let text = LAB
+                .replace(
+                    "d: {host: far}",
+                    "d: {host: far, dpdk: {hugepages: 64MiB, driver: virtio-user}}",
+                )
+                .replace("'d:eth0'", end);
+            Lab::parse(&text).unwrap_or_else(|e| panic!("{}", e.render("t")))
+        };
+        let part = Part::of(&lab("'d:eth0'"), "far").unwrap();
+        let plan = part.plan(&Facts::default(), &Profile::builtin);
+        let plan = plan.unwrap_or_else(|e| panic!("{}", e.render("t")));
+        assert!(plan.nodes[0].is_past_kernel("eth0"));
+        let written = lab("{node: d, interface: eth0, ipv4: 10.0.0.1/24}");
+        let text = Part::of(&written, "far").unwrap_err().render("t");
+        assert!(text.contains("would not have its address"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::blueprint::Blueprint;
 use super::document::Plan;
 use super::link::LinkPlan;
-use super::node::NodePlan;
+use super::node::{NodePlan, check_port_addresses};
 use super::place::{self, Profiles};
 use super::{address, check, resolve, wires};
 use crate::diagnostic::Diagnostics;
@@ -34,6 +34,7 @@ pub fn blueprint(
 /// addresses that clash or are used up.
 pub fn addressed(lab: &Lab) -> Result<(Vec<NodePlan>, Vec<LinkPlan>), Diagnostics> {
     let mut errors = Diagnostics::default();
+    check_port_addresses(lab, &mut errors);
     let facts = Facts::default();
     let mut nodes = place::node_plans(lab, &Blueprint::default(), &facts, &Profile::builtin);
     let links = address::assign(lab, &mut nodes, &mut errors);
@@ -43,6 +44,25 @@ pub fn addressed(lab: &Lab) -> Result<(Vec<NodePlan>, Vec<LinkPlan>), Diagnostic
 /// Plans `lab` on a machine, with these tuning profiles.
 pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
     let mut errors = Diagnostics::default();
+    check_port_addresses(lab, &mut errors);
+    filled(lab, facts, profiles, errors)
+}
+
+/// Plans a host's part of a lab, whose ends have the addresses of the whole.
+pub(super) fn plan_part(
+    lab: &Lab,
+    facts: &Facts,
+    profiles: Profiles<'_>,
+) -> Result<Plan, Diagnostics> {
+    filled(lab, facts, profiles, Diagnostics::default())
+}
+
+fn filled(
+    lab: &Lab,
+    facts: &Facts,
+    profiles: Profiles<'_>,
+    mut errors: Diagnostics,
+) -> Result<Plan, Diagnostics> {
     let lab = &*wires::resolved(lab, facts, &mut errors);
     check::check(lab, facts, &mut errors);
     let blueprint = place::place(lab, facts, profiles, &mut errors);

@@ -237,13 +237,26 @@ fn check_port(node: &Node, dpdk: &Dpdk, link: &Link, end: &Endpoint, errors: &mu
         let hint = "remove them from this end, or use `driver: af-packet`";
         refuse(end.node.at, why, hint);
     }
-    if !end.addresses.is_empty() {
-        let why = "so the node's kernel would not have its address";
-        refuse(
-            end.addresses[0].at,
-            why,
-            "remove the address: the DPDK program has its own",
-        );
+}
+
+/// Refuses addresses that are written for ports past the kernel. In a host's part of a lab every end has one.
+pub(in crate::plan) fn check_port_addresses(lab: &Lab, errors: &mut Diagnostics) {
+    for node in &lab.nodes {
+        let Some(dpdk) = node.dpdk() else { continue };
+        let Some(driver) = dpdk.driver.filter(|driver| !driver.has_interface()) else {
+            continue;
+        };
+        for (_, end) in ends(lab, node).filter(|(_, end)| dpdk.has(&end.interface)) {
+            let Some(address) = end.addresses.first() else {
+                continue;
+            };
+            let message = format!(
+                "port `{}` of node `{}` is driven by {}, so the node's kernel would not have its address",
+                *end.interface, *node.name, *driver
+            );
+            let hint = "remove the address: the DPDK program has its own";
+            errors.add(address.at, message, hint);
+        }
     }
 }
 
