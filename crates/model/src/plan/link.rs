@@ -161,6 +161,15 @@ impl Medium {
         }
     }
 
+    pub(super) fn interfaces_mut(&mut self) -> Option<&mut Vec<String>> {
+        match self {
+            Medium::Phys { interfaces, .. }
+            | Medium::Sriov { interfaces, .. }
+            | Medium::Passthrough { interfaces } => Some(interfaces),
+            _ => None,
+        }
+    }
+
     /// The source of its packets' times.
     pub fn timestamps(&self) -> Timestamps {
         match self {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blueprint::Blueprint;
 use super::document::Plan;
+use super::link::LinkPlan;
 use super::node::NodePlan;
 use super::planner::addressed;
 use super::resolve;
@@ -135,6 +136,12 @@ impl PlannedLab {
                 }
             }
         }
+        for link in &mut links {
+            let all = interfaces_of(link, &nodes, &places, &parts);
+            if let (Some(own), Some(all)) = (link.medium.interfaces_mut(), all) {
+                *own = all;
+            }
+        }
         let plan = Plan {
             format: Plan::FORMAT.into(),
             lab: lab.name.value.clone(),
@@ -259,6 +266,31 @@ impl PlannedLab {
     }
 }
 
+/// The interfaces of hosts at all ends of a link, in their order: each part has those of its own ends. None while a host
+/// is not planned.
+fn interfaces_of(
+    link: &LinkPlan,
+    nodes: &[NodePlan],
+    places: &BTreeMap<String, String>,
+    parts: &BTreeMap<String, PlannedPart>,
+) -> Option<Vec<String>> {
+    let in_part = |part: &PlannedPart| {
+        let mut links = part.plan.links.iter();
+        let own = links.find(|own| own.name == link.name);
+        own.map_or_else(Vec::new, |own| own.medium.interfaces().to_vec())
+    };
+    let mut given: BTreeMap<&str, _> = parts
+        .iter()
+        .map(|(host, part)| (host.as_str(), in_part(part).into_iter()))
+        .collect();
+    let ends = link.endpoints.iter();
+    ends.map(|end| {
+        let host = places.get(&nodes[end.node].name)?;
+        given.get_mut(host.as_str())?.next()
+    })
+    .collect()
+}
+
 /// A card that is no hardware, with its driver and what makes it.
 fn emulated_card(card: &Nic, host: &str) -> Option<String> {
     let maker = card.emulated_by.as_ref()?;
@@ -331,6 +363,37 @@ topology:
         assert_eq!(planned.places.cpus_of("left"), [0, 1, 2, 3]);
         let topology = planned.topology(BTreeMap::new());
         assert_eq!(topology.nodes[0].facts[0], "on host left");
+    }
+
+    #[test]
+    fn each_end_of_a_wire_has_the_card_of_its_own_host() {
+        let wire =
+            "    - {type: phys, endpoints: ['a:eth1', 'c:eth1'], interfaces: [nic1, nic0]}\n";
+        let lab =
+            Lab::parse(&(LAB.to_owned() + wire)).unwrap_or_else(|e| panic!("{}", e.render("t")));
+        let part = |host: &str| {
+            let card = |name: &str| Nic {
+                name: name.into(),
+                emulated_by: (host == "left").then(|| "QEMU".to_owned()),
+                ..Nic::default()
+            };
+            let mut facts = Facts {
+                cpus: CpuList::new(vec![0, 1]),
+                interfaces: ["nic0", "nic1"].map(str::to_owned).to_vec(),
+                ..Facts::default()
+            };
+            facts.machine.nics = ["nic0", "nic1"].map(card).to_vec();
+            let part = Part::of(&lab, host).unwrap();
+            let plan = part.plan(&facts, &Profile::builtin);
+            let plan = plan.unwrap_or_else(|e| panic!("{}", e.render("t")));
+            (host.to_owned(), PlannedPart { plan, facts })
+        };
+        let parts = ["left", "right"].map(part).into_iter().collect();
+        let planned = PlannedLab::on_hosts(&lab, parts).unwrap();
+        let wire = &planned.plan.links[2].medium;
+        assert_eq!(wire.interfaces(), ["nic1", "nic0"]);
+        let emulation = planned.environment().emulation;
+        assert_eq!(emulation, ["card nic1 of host left (by QEMU)"]);
     }
 
     #[test]
