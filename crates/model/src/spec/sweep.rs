@@ -54,7 +54,7 @@ fn at_value(
     let called = Yaml {
         at: value.at,
         value: Value::Scalar {
-            text: format!("{name}-{text}"),
+            text: format!("{name}-{}", plain(text)),
             quoted: true,
         },
     };
@@ -79,6 +79,14 @@ fn at_value(
         value: text.to_owned(),
     };
     Ok((tree, Some(point)))
+}
+
+/// A value as a part of a name, which has small letters, digits and hyphens: `0.5s` is `0-5s` there.
+fn plain(value: &str) -> String {
+    let value = value.trim().to_ascii_lowercase();
+    let allowed = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = value.chars().map(allowed).collect();
+    name.trim_matches('-').to_owned()
 }
 
 /// The parameter's path and its values.
@@ -159,6 +167,50 @@ mod tests {
                 ("other", None, None),
             ]
         );
+    }
+
+    #[test]
+    fn values_with_units_and_of_words_make_names() {
+        let named = |probe: &str, values: &str| {
+            let item = format!("{{name: m, from: a, {probe}, sweep: {{{values}}}}}");
+            let study = format!("name: s\nlab: l.yaml\nmeasurements: [{item}]\n");
+            let study = Study::parse(&study.replace("from: a, probe: workload", "probe: workload"));
+            let study = study.unwrap_or_else(|e| panic!("{}", e.render("s")));
+            let of = |m: &super::super::Measurement| {
+                let point = m.sweep.clone().unwrap();
+                (m.name.value.clone(), point.value)
+            };
+            study.measurements.iter().map(of).collect::<Vec<_>>()
+        };
+        let udp = "probe: stream, protocol: udp, to: b";
+        let fio = "probe: workload, on: a, program: fio";
+        let npb = "probe: workload, on: [a, b], program: npb";
+        for (probe, values, expected) in [
+            (
+                udp,
+                "bitrate: [100Mbit, 1Gbit]",
+                [("m-100mbit", "100Mbit"), ("m-1gbit", "1Gbit")],
+            ),
+            (
+                udp,
+                "duration: [0.5s, 1s]",
+                [("m-0-5s", "0.5s"), ("m-1s", "1s")],
+            ),
+            (
+                fio,
+                "program.block_size: [4KiB, 64KiB]",
+                [("m-4kib", "4KiB"), ("m-64kib", "64KiB")],
+            ),
+            (
+                fio,
+                "program.engine: [libaio, io_uring]",
+                [("m-libaio", "libaio"), ("m-io-uring", "io_uring")],
+            ),
+            (npb, "program.class: [S, W]", [("m-s", "S"), ("m-w", "W")]),
+        ] {
+            let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(named(probe, values), expected, "{values}");
+        }
     }
 
     #[test]
