@@ -1,27 +1,35 @@
 //! Requirements of a lab on the machine, checked before it is made.
 
+use std::collections::BTreeSet;
+
 use super::interfaces;
 use super::lacks::Lacks;
-use super::node::VM_MEMORY;
-use super::node::{self, EMPTY_IMAGE, HOST_IMAGE};
+use super::node::{self, EMPTY_IMAGE, GuestMemory, HOST_IMAGE, Tuned, VM_MEMORY};
+use super::place::Profiles;
 use crate::diagnostic::{Diagnostics, Spanned};
 use crate::facts::Facts;
-use crate::kinds::GuestRoot;
+use crate::profile::Profile;
 use crate::spec::{Lab, Node, NodeImage};
 use crate::units::Bytes;
 
 /// Notes everything that `lab` needs and the machine lacks.
-pub fn check(lab: &Lab, facts: &Facts, errors: &mut Diagnostics) {
+pub fn check(lab: &Lab, facts: &Facts, profiles: Profiles<'_>, errors: &mut Diagnostics) {
     if let Some(host) = lab.hosts.first() {
         let message = "a lab on several hosts is planned part by part, and not here";
         let hint = "`latlab deploy` and `latlab run` ask its hosts; elsewhere remove `hosts`";
         errors.add(host.name.at, message, hint);
     }
     let mut lacks = Lacks::of(facts);
+    let reserves_pages = reserves_pages(lab, profiles);
     for node in &lab.nodes {
         check_node(node, errors);
-        check_tuned_disk(lab, node, errors);
-        node::check(node, &mut lacks, errors);
+        let followed = lab.tuning_of(node).filter(|_| node.kind.is_guest());
+        let profile = followed.and_then(|name| Profile::named(name, profiles));
+        let tuned = Tuned {
+            profile: profile.as_ref(),
+            reserves_pages,
+        };
+        node::check(node, &tuned, &mut lacks, errors);
         for need in lab.needs_of_node(node) {
             lacks.capability(&need, errors);
         }
@@ -76,19 +84,19 @@ fn check_node(node: &Node, errors: &mut Diagnostics) {
     check_empty(node, errors);
 }
 
-/// A profile's knobs reach a guest over a share, and one with its root on a disk has none.
-fn check_tuned_disk(lab: &Lab, node: &Node, errors: &mut Diagnostics) {
-    let root = node
-        .fields
-        .root
-        .filter(|root| root.value == GuestRoot::Disk);
-    if let (Some(root), Some(_)) = (root, lab.tuning_of(node)) {
-        let name = &node.name.value;
-        let message = format!(
-            "node `{name}` has its root on a disk and follows a profile, whose knobs reach a guest over a share"
-        );
-        errors.add(root.at, message, "use `root: share`");
-    }
+/// Whether a profile that turns the machine's knobs while the lab is up reserves huge pages.
+fn reserves_pages(lab: &Lab, profiles: Profiles<'_>) -> bool {
+    let of_nodes = lab.nodes.iter().filter_map(|node| lab.tuning_of(node));
+    let names: BTreeSet<&str> = lab
+        .tuning
+        .iter()
+        .chain(of_nodes)
+        .map(|name| name.as_str())
+        .collect();
+    let reserves = |profile: Profile| GuestMemory::of(&profile).huge;
+    names
+        .into_iter()
+        .any(|name| Profile::named(name, profiles).is_some_and(reserves))
 }
 
 /// Scripts and commands of a node whose image has no shell.

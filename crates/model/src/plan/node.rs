@@ -7,6 +7,7 @@ mod container;
 mod dpdk;
 mod root;
 mod storage;
+mod tuned;
 mod vm;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ pub use root::RootPlan;
 pub(super) use root::{EMPTY_IMAGE, HOST_IMAGE};
 pub use storage::StoragePlan;
 pub(super) use storage::check_space;
+pub(super) use tuned::Tuned;
 pub use vm::{GuestMemory, GuestTopology, IMAGE_KERNEL, USUAL_KERNEL, VmPlan};
 
 pub use crate::kinds::VM_MEMORY;
@@ -206,11 +208,16 @@ impl NodeBody {
 }
 
 /// Notes what a node of its kind cannot have, and the programs that the machine lacks for it.
-pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics) {
+pub(super) fn check(
+    node: &Node,
+    tuned: &Tuned<'_>,
+    lacks: &mut Lacks<'_>,
+    errors: &mut Diagnostics,
+) {
     storage::check(node, lacks, errors);
     match node.kind {
         NodeKind::Container => container::check(node, lacks, errors),
-        NodeKind::Vm => vm::check(node, lacks, errors),
+        NodeKind::Vm => vm::check(node, tuned, lacks, errors),
         _ => {}
     }
 }

@@ -64,7 +64,7 @@ fn filled(
     mut errors: Diagnostics,
 ) -> Result<Plan, Diagnostics> {
     let lab = &*wires::resolved(lab, facts, &mut errors);
-    check::check(lab, facts, &mut errors);
+    check::check(lab, facts, profiles, &mut errors);
     let blueprint = place::place(lab, facts, profiles, &mut errors);
     let mut nodes = place::node_plans(lab, &blueprint, facts, profiles);
     let links = address::assign(lab, &mut nodes, &mut errors);

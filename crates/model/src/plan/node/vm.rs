@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::dpdk::boot_words;
 use super::root::{HOST_IMAGE, RootPlan};
+use super::tuned::Tuned;
 use crate::boot;
-use crate::diagnostic::{Diagnostics, Mark, Spanned};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::facts::Facts;
 use crate::kinds::{
     Acceleration, GuestRoot, GuestStart, NetBackend, NodeKind, VM_MEMORY, VmHardware, VmNet,
@@ -205,7 +206,12 @@ impl VmPlan {
     }
 }
 
-pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics) {
+pub(super) fn check(
+    node: &Node,
+    tuned: &Tuned<'_>,
+    lacks: &mut Lacks<'_>,
+    errors: &mut Diagnostics,
+) {
     let (name, fields) = (&node.name.value, &node.fields);
     let why = format!("node `{name}` is a vm");
     for program in NodeKind::Vm.properties().needs.programs {
@@ -233,7 +239,9 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
         lacks.capability(&need, errors);
     }
     match &fields.start {
-        Some(start) if start.value == GuestStart::Clone => check_clone(node, start.at, errors),
+        Some(start) if start.value == GuestStart::Clone => {
+            check_clone(node, tuned.profile, start.at, errors);
+        }
         Some(start) if matches!(start.value, GuestStart::Snapshot(_)) => {
             check_snapshot(node, start.at, errors);
         }
@@ -242,25 +250,31 @@ pub(super) fn check(node: &Node, lacks: &mut Lacks<'_>, errors: &mut Diagnostics
     if let Some(root) = fields.root.filter(|r| r.value == GuestRoot::Disk) {
         let why = format!("node `{name}` has its root on a disk");
         lacks.program(MKSQUASHFS, &why, root.at, errors);
-        check_disk(node, root.at, errors);
+        check_disk(node, tuned.profile, root.at, errors);
     }
     if let Some(net) = &fields.net {
         check_net(node, net, lacks, errors);
     }
     if let Some(hardware) = &fields.hardware {
-        check_hardware(node, hardware, lacks, errors);
+        check_hardware(node, hardware, tuned, lacks, errors);
     }
 }
 
 /// A clone's memory is a file's until it writes: none of it can be of another kind or all there from the start.
-fn check_clone(node: &Node, at: Mark, errors: &mut Diagnostics) {
+fn check_clone(node: &Node, profile: Option<&Profile>, at: Mark, errors: &mut Diagnostics) {
     let (name, fields) = (&node.name.value, &node.fields);
     let mut refuse = |what: &str| {
         let message = format!("node `{name}` starts as a clone and {what}");
         errors.add(at, message, "`start: boot`");
     };
-    if fields.tuning.is_some() {
-        refuse("follows a profile, which takes the memory from the start");
+    let is_plain = |profile: &&Profile| {
+        profile.cores == Isolation::Shared && profile.knobs.is_empty() && profile.boot.is_empty()
+    };
+    if let Some(profile) = profile.filter(|profile| !is_plain(profile)) {
+        let name = shown(&profile.name);
+        refuse(&format!(
+            "follows profile `{name}`, which its template did not"
+        ));
     }
     let hardware = fields.hardware.as_ref().map(|hardware| &hardware.value);
     let wants = |of: fn(&VmHardware) -> Option<bool>| hardware.and_then(of) == Some(true);
@@ -287,7 +301,7 @@ fn check_snapshot(node: &Node, at: Mark, errors: &mut Diagnostics) {
 }
 
 /// A guest with its root on a disk has no share of the host: with one its state could not be saved or moved.
-fn check_disk(node: &Node, at: Mark, errors: &mut Diagnostics) {
+fn check_disk(node: &Node, profile: Option<&Profile>, at: Mark, errors: &mut Diagnostics) {
     let (name, fields) = (&node.name.value, &node.fields);
     let mut refuse = |what: &str, hint: &str| {
         let message = format!("node `{name}` has its root on a disk and {what}");
@@ -303,11 +317,19 @@ fn check_disk(node: &Node, at: Mark, errors: &mut Diagnostics) {
     if !fields.binds.is_empty() {
         refuse("`binds`, which are shares of the host", "use `root: share`");
     }
+    let vcpus = fields.cpus.map_or(1.0, |cpus| cpus.value.min(255.0)) as u32;
+    if profile.is_some_and(|profile| !profile.in_guest(vcpus).knobs.is_empty()) {
+        refuse(
+            "follows a profile, whose knobs reach a guest over a share",
+            "use `root: share`, or `tuning: default` for the node",
+        );
+    }
 }
 
 fn check_hardware(
     node: &Node,
     hardware: &Spanned<VmHardware>,
+    tuned: &Tuned<'_>,
     lacks: &mut Lacks<'_>,
     errors: &mut Diagnostics,
 ) {
@@ -325,9 +347,7 @@ fn check_hardware(
     let free = memory
         .huge_pages_free
         .saturating_mul(memory.huge_page_bytes);
-    // A profile may reserve them first.
-    let is_tuned = node.fields.tuning.is_some();
-    if hardware.huge_pages == Some(true) && !is_tuned && free < bytes {
+    if hardware.huge_pages == Some(true) && !tuned.reserves_pages && free < bytes {
         let message = format!(
             "node `{name}` wants {} of huge pages; {} are free",
             Bytes(bytes),
@@ -361,5 +381,75 @@ fn check_net(node: &Node, net: &Spanned<VmNet>, lacks: &mut Lacks<'_>, errors: &
         );
         let hint = "a guest uses no more queues than it has CPUs: raise `cpus`";
         errors.add(net.at, message, hint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::plan_with;
+    use crate::spec::Lab;
+    use crate::units::CpuList;
+
+    const PAGED: &str = "name: paged\nabout: x\ncores: shared\nknobs: {huge-pages: 1GiB}\n";
+
+    /// Mistakes of a VM with these fields in a lab with this field.
+    fn said(lab: &str, fields: &str) -> String {
+        let text = format!("name: t\n{lab}\ntopology: {{nodes: {{v: {{kind: vm, {fields}}}}}}}\n");
+        let lab = Lab::parse(&text).unwrap_or_else(|e| panic!("{}", e.render("t")));
+        let tools = ["qemu-system-x86_64", "mksquashfs"];
+        let mut facts = Facts {
+            cpus: CpuList::new(vec![0, 1, 2, 3]),
+            tools: tools.map(|tool| (tool.to_owned(), "1".to_owned())).into(),
+            ..Facts::default()
+        };
+        facts.machine.memory.huge_page_bytes = 2 << 20;
+        let planned = plan_with(&lab, &facts, &|name| match name {
+            "paged" => Profile::parse(PAGED, &|_| None).ok(),
+            other => Profile::builtin(other),
+        });
+        planned.map_or_else(|errors| errors.render("t"), |_| String::new())
+    }
+
+    #[test]
+    fn a_clone_follows_no_profile_of_its_own_or_of_the_lab() {
+        for (lab, fields) in [
+            ("", "start: clone, tuning: isolated"),
+            ("tuning: isolated", "start: clone"),
+            ("tuning: isolated only placement", "start: clone"),
+            ("tuning: throughput", "start: clone"),
+        ] {
+            let said = said(lab, fields);
+            assert!(said.contains("which its template did not"), "{lab}: {said}");
+        }
+        for lab in ["", "tuning: isolated", "tuning: default"] {
+            assert_eq!(said(lab, "start: clone, tuning: default"), "");
+        }
+        assert_eq!(said("tuning: default", "start: clone"), "");
+    }
+
+    #[test]
+    fn a_root_on_a_disk_has_no_share_for_a_profiles_knobs() {
+        let disk = "root: disk, image: ./rootfs";
+        for lab in ["tuning: isolated", "tuning: throughput"] {
+            let said = said(lab, disk);
+            assert!(said.contains("knobs reach a guest over a share"), "{said}");
+        }
+        let own = format!("{disk}, tuning: default");
+        assert_eq!(said("tuning: isolated", &own), "");
+        assert_eq!(said("", &own), "");
+        assert_eq!(said("tuning: isolated only placement", disk), "");
+    }
+
+    #[test]
+    fn huge_pages_are_free_or_reserved_by_the_labs_profile() {
+        let huge = "hardware: {huge_pages: true}";
+        assert_eq!(said("tuning: paged", huge), "");
+        let own = format!("{huge}, tuning: default");
+        assert_eq!(said("tuning: paged", &own), "");
+        for (lab, fields) in [("", huge), ("", own.as_str()), ("tuning: isolated", huge)] {
+            let said = said(lab, fields);
+            assert!(said.contains("of huge pages; 0"), "{lab}: {said}");
+        }
     }
 }
