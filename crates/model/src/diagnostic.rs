@@ -53,16 +53,32 @@ pub struct Diagnostic {
     pub hint: String,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostics {
     found: Vec<Diagnostic>,
     omitted: usize,
+    limit: usize,
 }
 
 /// Most mistakes that are kept: more are not read, and a hostile text could cause millions.
 const MAX_MISTAKES: usize = 200;
 
+impl Default for Diagnostics {
+    fn default() -> Self {
+        Diagnostics::up_to(MAX_MISTAKES)
+    }
+}
+
 impl Diagnostics {
+    /// With room for this number of them.
+    pub(crate) fn up_to(limit: usize) -> Self {
+        Diagnostics {
+            found: Vec::new(),
+            omitted: 0,
+            limit,
+        }
+    }
+
     /// Notes a mistake; the same one is noted once.
     pub fn add(&mut self, at: Mark, message: impl Into<String>, hint: impl Into<String>) {
         if self.is_full() {
@@ -85,7 +101,7 @@ impl Diagnostics {
 
     /// True when further mistakes are only counted, so that looking for hints is wasted.
     pub fn is_full(&self) -> bool {
-        self.found.len() >= MAX_MISTAKES
+        self.found.len() >= self.limit
     }
 
     /// The mistakes, in the order of the text.

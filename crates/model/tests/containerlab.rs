@@ -217,6 +217,20 @@ fn a_node_without_an_image_of_a_registry_needs_one() {
 }
 
 #[test]
+fn every_difference_of_a_large_lab_is_in_the_file() {
+    let nodes: String = (0..250)
+        .map(|number| format!("    n{number}: {{image: ./root-{number}.tar}}\n"))
+        .collect();
+    let lab = format!("name: x\ntopology:\n  defaults: {{kind: container}}\n  nodes:\n{nodes}");
+    let text = exported(&lab, Some("debian:13")).unwrap().text("x.yaml");
+    let told = text
+        .lines()
+        .filter(|line| line.contains("is that of an archive"));
+    assert_eq!(told.count(), 250, "{text}");
+    assert!(!text.contains("more differences"), "{text}");
+}
+
+#[test]
 fn one_image_can_stand_for_all() {
     let topology = "name: x\ntopology: {nodes: {a: {kind: linux, image: 'alpine:3'}, b: {kind: linux, image: nginx}}}\n";
     let lab = with_image(topology, Some("host")).unwrap();
