@@ -31,6 +31,8 @@ pub struct Matched {
     pub alike: u64,
     /// Packets of either point that went the other way.
     pub other_way: u64,
+    /// Packets of either point from and to where none is at both: the machine's own, as ARP, and those of others.
+    pub elsewhere: u64,
     /// Packets of either point from before its first or after its last match.
     pub outside: u64,
     /// Directions that were measured.
@@ -77,6 +79,7 @@ pub fn matched(before: &[Seen], after: &[Seen]) -> Matched {
     let negative = |(at, partner): &(usize, usize)| after[*partner].time_ns < before[*at].time_ns;
     let ends = |(at, _): &(usize, usize)| before[*at].ends;
     let against = against(pairs.iter().map(|pair| (ends(pair), negative(pair))));
+    let crossing: HashSet<u64> = pairs.iter().map(ends).collect();
     let forward = pairs.iter().filter(|pair| !against.contains(&ends(pair)));
     let forward: Vec<(usize, usize)> = forward.copied().collect();
 
@@ -91,6 +94,7 @@ pub fn matched(before: &[Seen], after: &[Seen]) -> Matched {
         match fates[at] {
             Fate::Alike => found.alike += 1,
             _ if against.contains(&seen.ends) => found.other_way += 1,
+            _ if !crossing.contains(&seen.ends) => found.elsewhere += 1,
             _ if !window.contains(&at) => found.outside += 1,
             fate => {
                 let sent_ns = seen.time_ns - start;
@@ -110,6 +114,7 @@ pub fn matched(before: &[Seen], after: &[Seen]) -> Matched {
             }
         }
     }
+    let crossed: HashSet<u64> = pairs.iter().map(|pair| after[pair.1].ends).collect();
     let window = span(forward.iter().map(|pair| pair.1));
     for (at, seen) in after.iter().enumerate() {
         match behind[at] {
@@ -117,6 +122,7 @@ pub fn matched(before: &[Seen], after: &[Seen]) -> Matched {
             Fate::Alike => found.alike += 1,
             Fate::Copy => found.counters.duplicated += 1,
             Fate::Absent if against.contains(&seen.ends) => found.other_way += 1,
+            Fate::Absent if !crossed.contains(&seen.ends) => found.elsewhere += 1,
             Fate::Absent if !window.contains(&at) => found.outside += 1,
             Fate::Absent => found.counters.unmatched += 1,
         }
@@ -263,6 +269,20 @@ mod tests {
         assert_eq!(latencies(&found), [Some(50), Some(51)]);
         assert_eq!((found.other_way, found.counters.lost), (3, 0));
         assert_eq!(found.ends, HashSet::from([1]));
+    }
+
+    #[test]
+    fn packets_that_were_never_to_cross_are_neither_lost_nor_unmatched() {
+        let own = |key, time_ns| Seen {
+            ends: 3,
+            ..seen(key, time_ns)
+        };
+        let before = [seen(1, 100), own(20, 150), seen(2, 200), seen(3, 300)];
+        let after = [seen(1, 110), own(30, 120), own(31, 130), seen(3, 310)];
+        let found = matched(&before, &after);
+        assert_eq!(latencies(&found), [Some(10), None, Some(10)]);
+        let c = found.counters;
+        assert_eq!((found.elsewhere, c.lost, c.unmatched), (3, 1, 0));
     }
 
     #[test]

@@ -103,6 +103,10 @@ impl Pair {
         let found = &self.matched;
         let reasons = [
             (found.other_way, "went the other way"),
+            (
+                found.elsewhere,
+                "are of directions of which none is at both points",
+            ),
             (found.outside, "are from before or after the other capture"),
             (
                 found.alike,

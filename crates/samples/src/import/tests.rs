@@ -153,6 +153,32 @@ fn nat_and_a_bridge_want_other_parts() {
     assert!(matches!(refused, Err(ImportError::NothingInCommon { .. })));
 }
 
+/// Packets of other ends, as the device's own ssh, beside those that it forwards.
+#[test]
+fn packets_of_the_device_itself_are_not_lost() {
+    let numbered = |number: i64| Frame {
+        number: number as u16,
+        ..SENT
+    };
+    let own = |number| Frame {
+        to: [10, 0, 0, 254],
+        ..numbered(number)
+    };
+    let time = |number: i64| START + number * 1_000 * MICROSECOND;
+    let both = (0..100).flat_map(|n| {
+        let forwarded = numbered(n).whole(time(n));
+        let own = own(n).whole(time(n) + MICROSECOND);
+        [Some(forwarded), Some(own).filter(|_| n % 2 == 0)]
+    });
+    let before = pcap(&both.flatten().collect::<Vec<_>>());
+    let [_, after] = pair(routed, |_| 50 * MICROSECOND);
+    let all = found(By::Packet, &[before, after], "import-own");
+    let counters = all.matched.counters;
+    assert_eq!((counters.sent, counters.lost), (100, 0));
+    let left_out = "50 packets are of directions of which none is at both points";
+    assert_eq!(all.left_out(), [left_out]);
+}
+
 #[test]
 fn a_capture_of_headers_is_matched_with_a_whole_one() {
     let [before, _] = pair(routed, |_| 0);
