@@ -113,8 +113,8 @@ impl<'a> Layers<'a> {
         let mut hash = DefaultHasher::new();
         let first = |bytes: &'a [u8]| &bytes[..bytes.len().min(limit)];
         match (by, self.protocol) {
-            (By::Frame, _) => first(self.frame).hash(&mut hash),
-            (_, Network::Other) => first(self.network).hash(&mut hash),
+            (By::Frame, _) => without_padding(first(self.frame)).hash(&mut hash),
+            (_, Network::Other) => without_padding(first(self.network)).hash(&mut hash),
             (By::Packet, Network::V4) => {
                 packet(
                     first(self.network),
@@ -188,6 +188,13 @@ fn packet(packet: &[u8], changed: [u8; CHANGED], hash: &mut DefaultHasher) {
         hash.write_u8(byte & !changed);
     }
     rest.hash(hash);
+}
+
+/// Zeros at the end left out: of a frame without IP no length tells what Ethernet has padded, and a sender's kernel sees
+/// its frames before that.
+fn without_padding(bytes: &[u8]) -> &[u8] {
+    let last = bytes.iter().rposition(|byte| *byte != 0);
+    &bytes[..last.map_or(0, |last| last + 1)]
 }
 
 /// Ranges of a transport's segment that NAT leaves.

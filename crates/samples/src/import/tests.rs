@@ -179,6 +179,26 @@ fn packets_of_the_device_itself_are_not_lost() {
     assert_eq!(all.left_out(), [left_out]);
 }
 
+/// The card of the second point sees the frame as it was on the wire, where the shortest has 60 bytes.
+#[test]
+fn padding_of_frames_without_ip_does_not_matter() {
+    let mut arp = vec![0xff; 6];
+    arp.extend([2; 6]);
+    arp.extend([0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1]);
+    arp.extend([2, 2, 2, 2, 2, 2, 10, 0, 0, 1]);
+    arp.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
+    let mut padded = arp.clone();
+    padded.resize(60, 0);
+    for (by, name) in [(By::Packet, "import-arp"), (By::Frame, "import-arp-2")] {
+        let files = [
+            pcap(&[(START, arp.clone(), 42)]),
+            pcap(&[(START + 700, padded.clone(), 60)]),
+        ];
+        let all = found(by, &files, name);
+        assert_eq!(all.matched.latencies(), [700], "{by:?}");
+    }
+}
+
 #[test]
 fn a_capture_of_headers_is_matched_with_a_whole_one() {
     let [before, _] = pair(routed, |_| 0);
