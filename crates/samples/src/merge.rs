@@ -12,6 +12,9 @@ use latlab_model::results::{
 
 use crate::run_dir::{Damage, RunDir, RunDirError};
 
+/// Part of the memory by which what the firmware leaves to the kernel differs from boot to boot: some KiB of GiB.
+const BOOTS_DIFFER: f64 = 0.01;
+
 /// The factor of the machines; with the second name if a study has one of the first.
 const MACHINE: [&str; 2] = ["machine", "machine-of-part"];
 
@@ -419,7 +422,7 @@ fn machine_of(found: &Found, machines: &mut Vec<Machine>) -> usize {
             .filter(|m| m.host_name == *host_name)
             .count()
     };
-    let is_same = |m: &Machine| m.host_name == *host_name && m.host == *host;
+    let is_same = |m: &Machine| m.host_name == *host_name && is_same_host(&m.host, host);
     if let Some(known) = machines.iter().position(is_same) {
         return known;
     }
@@ -433,6 +436,16 @@ fn machine_of(found: &Found, machines: &mut Vec<Machine>) -> usize {
         host: host.clone(),
     });
     machines.len() - 1
+}
+
+fn is_same_host(one: &HostBrief, other: &HostBrief) -> bool {
+    let memory_bytes = one.memory_bytes;
+    let difference = memory_bytes.abs_diff(other.memory_bytes) as f64;
+    let same_memory = HostBrief {
+        memory_bytes,
+        ..other.clone()
+    };
+    *one == same_memory && difference <= memory_bytes as f64 * BOOTS_DIFFER
 }
 
 fn cell_of(cell: &str, factor: &str, machine: &str) -> String {

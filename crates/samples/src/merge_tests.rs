@@ -191,6 +191,21 @@ fn the_machine_becomes_a_factor_of_parts_of_several() {
 }
 
 #[test]
+fn a_machine_is_the_same_after_a_boot_that_left_less_memory() {
+    let machines = |name: &str, less: u64| {
+        let scratch = Scratch::new(name);
+        let memory = |bytes| move |manifest: &mut Manifest| manifest.host.memory_bytes = bytes;
+        let parts = [
+            part(&scratch, "a", (1, "host"), memory(16 << 30)),
+            part(&scratch, "b", (2, "host"), memory((16 << 30) - less)),
+        ];
+        Parts::open(&parts).unwrap().machines.len()
+    };
+    assert_eq!(machines("merge-boot", 8 << 10), 1);
+    assert_eq!(machines("merge-memory", 8 << 30), 2);
+}
+
+#[test]
 fn a_part_that_was_interrupted_is_passed_over_for_a_whole_one() {
     let scratch = Scratch::new("merge-again");
     let interrupted = |manifest: &mut Manifest| {
