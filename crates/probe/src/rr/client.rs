@@ -354,7 +354,11 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         Err(error) => (StoppedBy::Peer, Err(error)),
     };
     let ended_ns = time::now_ns();
-    let health = watch.end(&[run.way.transport().socket().as_fd()]);
+    let health = match settings.protocol {
+        // TCP counts copies of what it has among the drops; it repeats what is lost.
+        Protocol::Tcp => watch.end(&[]),
+        _ => watch.end(&[run.way.transport().socket().as_fd()]),
+    };
 
     output.progress(Phase::Emitting, None)?;
     output.samples(SampleKind::Rr, &run.records)?;
