@@ -33,6 +33,8 @@ use crate::xdp::{Exchange, program};
 const FRAME_BYTES: usize = 65_536 + 256;
 /// Frames taken from one side before the other is looked at.
 const BURST: usize = 32;
+/// Turns without a frame after which a forwarder that spins looks whether its interfaces are there: a moment.
+const IDLE_TURNS: u32 = 1 << 22;
 /// How often a forwarder that sleeps looks whether it is to stop.
 const LOOK: rustix::event::Timespec = rustix::event::Timespec {
     tv_sec: 0,
@@ -57,6 +59,9 @@ pub const WAYS: [(&str, By); 3] = [
 /// Carries frames between two interfaces of the calling thread's network namespace.
 pub struct Layer2 {
     carrier: Carrier,
+    interfaces: [(u32, String); 2],
+    /// Sides that the kernel reported as down, which it does once, and that are not up again.
+    down: [bool; 2],
     // Cards filter frames for others before a program sees them.
     _promiscuous: [OwnedFd; 2],
     counters: ForwardCounters,
@@ -92,6 +97,8 @@ impl Layer2 {
         };
         Ok(Layer2 {
             carrier,
+            interfaces: [(indices[0], first.into()), (indices[1], second.into())],
+            down: [false; 2],
             _promiscuous: [sys::promiscuous(indices[0])?, sys::promiscuous(indices[1])?],
             counters: ForwardCounters::default(),
             arrivals: None,
@@ -147,46 +154,78 @@ impl Layer2 {
         self.counters.not_sent + unseen
     }
 
-    /// Carries what is there, and says whether there was anything.
+    /// Carries what is there, and says whether there was anything. Fails when an interface is gone.
     pub fn turn(&mut self) -> std::io::Result<bool> {
         let mut any = false;
         for side in 0..2 {
-            let (carried, dropped) = match &mut self.carrier {
+            let burst = match &mut self.carrier {
                 Carrier::Packet { sides, buffer } => {
                     let arrivals = self.arrivals.as_mut().filter(|_| side == 0);
                     carry(sides, buffer, side, arrivals)?
                 }
-                Carrier::Exchange(exchange) => exchange.carry(side)?,
+                Carrier::Exchange(exchange) => {
+                    let (carried, not_sent) = exchange.carry(side)?;
+                    Burst {
+                        carried,
+                        not_sent,
+                        ..Burst::default()
+                    }
+                }
                 Carrier::Programs(_) => return Ok(false),
             };
             match side {
-                0 => self.counters.forwarded += carried,
-                _ => self.counters.returned += carried,
+                0 => self.counters.forwarded += burst.carried,
+                _ => self.counters.returned += burst.carried,
             }
-            self.counters.not_sent += dropped;
-            any |= carried + dropped > 0;
+            self.counters.not_sent += burst.not_sent;
+            any |= burst.carried + burst.not_sent > 0;
+            if burst.is_down || self.down[side] {
+                // An interface that is deleted is down before it is gone.
+                self.down[side] = !sys::is_up(&self.name_of(side)?)?;
+            }
         }
         Ok(any)
     }
 
-    /// Sleeps until there is something to carry, or for a moment.
-    pub fn sleep(&self) -> std::io::Result<()> {
+    fn require_interfaces(&self) -> std::io::Result<()> {
+        (0..2).try_for_each(|side| self.name_of(side).map(drop))
+    }
+
+    /// The name that an interface has now. Fails when it is gone.
+    fn name_of(&self, side: usize) -> std::io::Result<String> {
+        let (index, name) = &self.interfaces[side];
+        let gone = |_| std::io::Error::other(format!("the interface {name} is gone"));
+        sys::interface_name(*index).map_err(gone)
+    }
+
+    /// Sleeps until there is something to carry, or for a moment; says whether that is over.
+    fn sleep(&self) -> std::io::Result<bool> {
         let mut waiting: Vec<PollFd<'_>> = Vec::with_capacity(2);
         for socket in self.sockets() {
             waiting.push(PollFd::from_borrowed_fd(socket, PollFlags::IN));
         }
         match poll(&mut waiting, Some(&LOOK)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Ok(ready) => Ok(ready == 0),
+            Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Carries frames until told to stop; spins meanwhile, or sleeps while nothing comes.
+    /// Carries frames until told to stop; spins meanwhile, or sleeps while nothing comes. Fails when an interface is gone.
     pub fn run(&mut self, spin: bool, stop: impl Fn() -> bool) -> std::io::Result<()> {
         let spin = spin && !matches!(self.carrier, Carrier::Programs(_));
+        let mut idle: u32 = 0;
         while !stop() {
-            if !self.turn()? && !spin {
-                self.sleep()?;
+            if self.turn()? {
+                continue;
+            }
+            idle = idle.wrapping_add(1);
+            let is_time = match spin {
+                true => idle % IDLE_TURNS == 0,
+                false => self.sleep()?,
+            };
+            if is_time {
+                self.require_interfaces()?;
             }
         }
         Ok(())
@@ -222,26 +261,39 @@ fn programs(interfaces: [u32; 2]) -> std::io::Result<[program::Attached; 2]> {
     }
 }
 
+/// Fates of the frames that were there on one side.
+#[derive(Default)]
+struct Burst {
+    carried: u64,
+    not_sent: u64,
+    /// The kernel reported that the interface is down.
+    is_down: bool,
+}
+
 fn carry(
     sides: &[OwnedFd; 2],
     buffer: &mut [u8],
     from: usize,
     mut arrivals: Option<&mut Arrivals>,
-) -> std::io::Result<(u64, u64)> {
-    let (mut carried, mut dropped) = (0, 0);
+) -> std::io::Result<Burst> {
+    let mut burst = Burst::default();
     for _ in 0..BURST {
         let frame = match receive(&sides[from], buffer, arrivals.as_deref_mut()) {
             Ok(length) => &buffer[..length],
-            // Nothing is there; or the other end is not up (yet), or went.
-            Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => break,
+            Err(Errno::AGAIN | Errno::INTR) => break,
+            // The other end is not up (yet), or went.
+            Err(Errno::NETDOWN) => {
+                burst.is_down = true;
+                break;
+            }
             Err(error) => return Err(error.into()),
         };
         match send(&sides[1 - from], frame, SendFlags::DONTWAIT) {
-            Ok(_) => carried += 1,
-            Err(_) => dropped += 1,
+            Ok(_) => burst.carried += 1,
+            Err(_) => burst.not_sent += 1,
         }
     }
-    Ok((carried, dropped))
+    Ok(burst)
 }
 
 fn receive(

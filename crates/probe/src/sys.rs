@@ -67,7 +67,42 @@ pub fn interface_index(interface: &str) -> io::Result<u32> {
     }
 }
 
+/// The name of an interface of the calling thread's network namespace. Fails when there is none of this index any more.
+pub fn interface_name(interface: u32) -> io::Result<String> {
+    let mut name = [0u8; libc::IFNAMSIZ];
+    // SAFETY: the kernel's name with its zero fits into the array.
+    let named = unsafe { libc::if_indextoname(interface, name.as_mut_ptr().cast()) };
+    if named.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let name = name.split(|&byte| byte == 0).next();
+    Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+}
+
 pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
+    let answer = ask_interface(interface, libc::SIOCGIFHWADDR as _)?;
+    // SAFETY: the kernel has filled in this member of the union.
+    let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
+    if address.sa_family != libc::ARPHRD_ETHER {
+        return Err(io::Error::other(format!("{interface} is no Ethernet")));
+    }
+    let mut bytes = [0; 6];
+    for (to, from) in bytes.iter_mut().zip(address.sa_data) {
+        *to = from as u8;
+    }
+    Ok(bytes)
+}
+
+/// Whether an interface is up, be there a carrier or not.
+pub fn is_up(interface: &str) -> io::Result<bool> {
+    let answer = ask_interface(interface, libc::SIOCGIFFLAGS as _)?;
+    // SAFETY: the kernel has filled in this member of the union.
+    let flags = unsafe { answer.ifr_ifru.ifru_flags };
+    Ok(c_int::from(flags) & libc::IFF_UP != 0)
+}
+
+/// Asks for what an interface has one answer to (netdevice(7)).
+fn ask_interface(interface: &str, command: libc::c_ulong) -> io::Result<libc::ifreq> {
     // SAFETY: plain numbers.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     check(fd)?;
@@ -82,23 +117,8 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
         *to = from as libc::c_char;
     }
     // SAFETY: the pointer is to an ifreq that lives across the call.
-    check(unsafe {
-        libc::ioctl(
-            socket.as_raw_fd(),
-            libc::SIOCGIFHWADDR as _,
-            &raw mut request,
-        )
-    })?;
-    // SAFETY: the kernel has filled in this member of the union.
-    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    if address.sa_family != libc::ARPHRD_ETHER {
-        return Err(io::Error::other(format!("{interface} is no Ethernet")));
-    }
-    let mut bytes = [0; 6];
-    for (to, from) in bytes.iter_mut().zip(address.sa_data) {
-        *to = from as u8;
-    }
-    Ok(bytes)
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), command as _, &raw mut request) })?;
+    Ok(request)
 }
 
 pub fn driver(interface: u32) -> io::Result<String> {

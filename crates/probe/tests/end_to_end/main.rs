@@ -2,5 +2,6 @@
 
 mod arguments;
 mod harness;
+mod layer2;
 mod packets;
 mod rr;
