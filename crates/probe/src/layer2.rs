@@ -151,7 +151,7 @@ impl Layer2 {
             Carrier::Exchange(exchange) => exchange.lost(),
             Carrier::Programs(_) => 0,
         };
-        self.counters.not_sent + unseen
+        self.counters.not_sent + self.counters.dropped + unseen
     }
 
     /// Carries what is there, and says whether there was anything. Fails when an interface is gone.
@@ -178,7 +178,8 @@ impl Layer2 {
                 _ => self.counters.returned += burst.carried,
             }
             self.counters.not_sent += burst.not_sent;
-            any |= burst.carried + burst.not_sent > 0;
+            self.counters.dropped += burst.dropped;
+            any |= burst.carried + burst.not_sent + burst.dropped > 0;
             if burst.is_down || self.down[side] {
                 // An interface that is deleted is down before it is gone.
                 self.down[side] = !sys::is_up(&self.name_of(side)?)?;
@@ -266,6 +267,7 @@ fn programs(interfaces: [u32; 2]) -> std::io::Result<[program::Attached; 2]> {
 struct Burst {
     carried: u64,
     not_sent: u64,
+    dropped: u64,
     /// The kernel reported that the interface is down.
     is_down: bool,
 }
@@ -285,6 +287,11 @@ fn carry(
             Err(Errno::NETDOWN) => {
                 burst.is_down = true;
                 break;
+            }
+            // The virtio header has no word for a large segment of this kind, and the kernel has dropped it.
+            Err(Errno::INVAL) => {
+                burst.dropped += 1;
+                continue;
             }
             Err(error) => return Err(error.into()),
         };
