@@ -4,7 +4,8 @@
 //!
 //! - `af-packet`: packet sockets, one system call to take a frame and one to send it, as the simplest
 //!   forwarder one would write. Frames keep their virtio header on the way, so that a checksum that the
-//!   sender left to its card (veth has none) is still left to the next, and so are large segments.
+//!   sender left to its card (veth has none) is still left to the next, and so are large segments. A VLAN
+//!   tag, which the kernel hands over beside its frame, is put back.
 //! - `af-xdp`: frames in memory shared with the kernel, taken before the kernel's own network sees them.
 //!   What a sender left to its card is lost with them: its checksum must be in the frame.
 //! - `xdp`: a program in the kernel sends each frame on where it comes in; this process only holds it.
@@ -16,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use latlab_wire::samples::{Counters, ForwardCounters, Phase, Probe, Record, Report, SampleKind};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, send};
 
 use crate::args::Options;
 use crate::arrivals::Arrivals;
@@ -31,6 +32,12 @@ use crate::xdp::{Exchange, program};
 
 /// The largest segment that a sender leaves to its card, with its headers.
 const FRAME_BYTES: usize = 65_536 + 256;
+/// Bytes of the virtio header in front of a frame, in the machine's byte order (include/uapi/linux/virtio_net.h).
+const VIRTIO_BYTES: usize = 10;
+const NEEDS_CHECKSUM: u8 = 1;
+/// Bytes of both addresses of a frame, and of a VLAN tag behind them.
+const ADDRESSES_BYTES: usize = 12;
+const TAG_BYTES: usize = 4;
 /// Frames taken from one side before the other is looked at.
 const BURST: usize = 32;
 /// Turns without a frame after which a forwarder that spins looks whether its interfaces are there: a moment.
@@ -90,7 +97,7 @@ impl Layer2 {
         let carrier = match by {
             By::AfPacket => Carrier::Packet {
                 sides: [sys::packet_socket(first)?, sys::packet_socket(second)?],
-                buffer: vec![0xff; FRAME_BYTES],
+                buffer: vec![0xff; TAG_BYTES + FRAME_BYTES],
             },
             By::AfXdp => Carrier::Exchange(Box::new(Exchange::open(indices)?)),
             By::Xdp => Carrier::Programs(programs(indices)?),
@@ -281,7 +288,7 @@ fn carry(
     let mut burst = Burst::default();
     for _ in 0..BURST {
         let frame = match receive(&sides[from], buffer, arrivals.as_deref_mut()) {
-            Ok(length) => &buffer[..length],
+            Ok(frame) => frame,
             Err(Errno::AGAIN | Errno::INTR) => break,
             // The other end is not up (yet), or went.
             Err(Errno::NETDOWN) => {
@@ -303,19 +310,48 @@ fn carry(
     Ok(burst)
 }
 
-fn receive(
+/// Takes a frame, with its tag in its place.
+fn receive<'a>(
     socket: &OwnedFd,
-    buffer: &mut [u8],
+    buffer: &'a mut [u8],
     arrivals: Option<&mut Arrivals>,
-) -> rustix::io::Result<usize> {
-    let Some(arrivals) = arrivals else {
-        return recv(socket, buffer, RecvFlags::DONTWAIT).map(|(length, _)| length);
-    };
+) -> rustix::io::Result<&'a [u8]> {
     let flags = RecvFlags::DONTWAIT.bits() as i32;
-    let (length, stamp) = sys::receive_stamped(socket.as_fd(), buffer, flags)
+    let received = sys::receive_with(socket.as_fd(), &mut buffer[TAG_BYTES..], flags)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    arrivals.note(&buffer[..length], stamp);
-    Ok(length)
+    let frame = &mut buffer[..TAG_BYTES + received.length];
+    if let Some(arrivals) = arrivals {
+        arrivals.note(&frame[TAG_BYTES..], received.stamp);
+    }
+    match received.tag {
+        Some(tag) => {
+            put_tag(frame, tag);
+            Ok(frame)
+        }
+        None => Ok(&frame[TAG_BYTES..]),
+    }
+}
+
+/// Puts a tag behind the addresses of a frame that has room for it in front. What the virtio header says of places
+/// behind it moves along.
+fn put_tag(frame: &mut [u8], (kind, content): (u16, u16)) {
+    const LENGTH_OF_HEADERS: usize = 2;
+    const START_OF_CHECKSUM: usize = 6;
+    let at = VIRTIO_BYTES + ADDRESSES_BYTES;
+    frame.copy_within(TAG_BYTES..TAG_BYTES + at, 0);
+    frame[at..at + 2].copy_from_slice(&kind.to_be_bytes());
+    frame[at + 2..at + 4].copy_from_slice(&content.to_be_bytes());
+    let (needs_checksum, is_large) = (frame[0] & NEEDS_CHECKSUM != 0, frame[1] != 0);
+    for (place, moves) in [
+        (LENGTH_OF_HEADERS, is_large),
+        (START_OF_CHECKSUM, needs_checksum),
+    ] {
+        if moves {
+            let value = u16::from_ne_bytes([frame[place], frame[place + 1]]);
+            let value = value.saturating_add(TAG_BYTES as u16);
+            frame[place..place + 2].copy_from_slice(&value.to_ne_bytes());
+        }
+    }
 }
 
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {

@@ -350,6 +350,7 @@ fn make_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
 
 /// A packet socket on one interface of the calling thread's network namespace: every frame that comes
 /// in through it, whatever its destination, with the virtio header in front; and none that goes out.
+/// The kernel takes a VLAN tag out of its frame and tells it beside, to [`receive_with`].
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
     const RECEIVE_BUFFER_BYTES: c_int = 8 << 20;
@@ -368,6 +369,7 @@ pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     const PACKET_VNET_HDR: c_int = 15;
     set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
     set(libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    set(libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     // More than the machine's limit needs a capability that a container may lack; then it stays small.
     if set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES).is_err() {
         set(libc::SOL_SOCKET, libc::SO_RCVBUF, RECEIVE_BUFFER_BYTES)?;
@@ -447,15 +449,34 @@ fn set_option<T: OptionValue>(
     })
 }
 
-/// Receives one datagram together with its stamp: the kernel's in ns of `CLOCK_REALTIME`, or the card's in ns of its
-/// clock. The stamp is missing when neither [`enable_kernel_stamps`] nor [`stamping_socket`] asked for it before the
-/// packet came in, or the card has none.
+/// A packet with what the kernel tells beside it, where it was asked to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Received {
+    pub length: usize,
+    /// The kernel's stamp in ns of `CLOCK_REALTIME`, or the card's in ns of its clock.
+    pub stamp: Option<u64>,
+    /// The type and the content of a VLAN tag that the kernel took out.
+    pub tag: Option<(u16, u16)>,
+}
+
+/// Receives one datagram together with its stamp. The stamp is missing when neither [`enable_kernel_stamps`] nor
+/// [`stamping_socket`] asked for it before the packet came in, or the card has none.
 pub fn receive_stamped(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
     flags: c_int,
 ) -> io::Result<(usize, Option<u64>)> {
-    // u64 words, because control messages must be aligned; room for one timestamp and some.
+    let received = receive_with(socket, buffer, flags)?;
+    Ok((received.length, received.stamp))
+}
+
+/// Receives one packet and what the kernel tells beside it.
+pub fn receive_with(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: c_int,
+) -> io::Result<Received> {
+    // u64 words, because control messages must be aligned; room for timestamps, a tag and some.
     let mut control = [0u64; 16];
     let mut part = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast::<c_void>(),
@@ -468,38 +489,61 @@ pub fn receive_stamped(
     message.msg_control = control.as_mut_ptr().cast::<c_void>();
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: every pointer in the message is to live, writable memory of the length given with it.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
-    if received < 0 {
+    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    if length < 0 {
         return Err(io::Error::last_os_error());
     }
+    let mut received = Received {
+        length: length as usize,
+        ..Received::default()
+    };
     // SAFETY: the kernel has set msg_controllen to what it wrote; the header is inside `control` or
     // null.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     while !header.is_null() {
         // SAFETY: not null, so CMSG_FIRSTHDR or CMSG_NXTHDR found a whole header inside `control`.
-        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        let place = match (level, kind) {
-            (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => Some(0),
-            // Three times: of the kernel, one that is no longer used, of the card.
-            (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => Some(2),
-            _ => None,
-        };
-        if let Some(place) = place {
-            // SAFETY: a message of this kind carries one or three timespecs; read_unaligned asks no alignment.
-            let time: libc::timespec = unsafe {
-                libc::CMSG_DATA(header)
-                    .cast::<libc::timespec>()
-                    .add(place)
-                    .read_unaligned()
-            };
-            let stamp = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-            // All zeros: there is none of this kind.
-            return Ok((received as usize, Some(stamp).filter(|stamp| *stamp > 0)));
-        }
+        unsafe { read_control(header, &mut received) };
         // SAFETY: `header` is a header inside the message's control data.
         header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
     }
-    Ok((received as usize, None))
+    Ok(received)
+}
+
+/// # Safety
+/// `header` is that of a whole control message which the kernel wrote.
+unsafe fn read_control(header: *const libc::cmsghdr, received: &mut Received) {
+    // SAFETY: as promised by the caller.
+    let (level, kind, data) = unsafe {
+        let (level, kind) = ((*header).cmsg_level, (*header).cmsg_type);
+        (level, kind, libc::CMSG_DATA(header))
+    };
+    let place = match (level, kind) {
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => 0,
+        // Three times: of the kernel, one that is no longer used, of the card.
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPING) => 2,
+        (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+            // SAFETY: a message of this kind carries this structure; read_unaligned asks no alignment.
+            let beside = unsafe { data.cast::<libc::tpacket_auxdata>().read_unaligned() };
+            received.tag = tag(&beside);
+            return;
+        }
+        _ => return,
+    };
+    // SAFETY: a message of this kind carries one or three timespecs; read_unaligned asks no alignment.
+    let time: libc::timespec = unsafe { data.cast::<libc::timespec>().add(place).read_unaligned() };
+    let stamp = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    // All zeros: there is none of this kind.
+    received.stamp = Some(stamp).filter(|stamp| *stamp > 0);
+}
+
+fn tag(beside: &libc::tpacket_auxdata) -> Option<(u16, u16)> {
+    const CUSTOMER_TAG: u16 = 0x8100;
+    let has = |flag| beside.tp_status & flag != 0;
+    let kind = match has(libc::TP_STATUS_VLAN_TPID_VALID) {
+        true => beside.tp_vlan_tpid,
+        false => CUSTOMER_TAG,
+    };
+    has(libc::TP_STATUS_VLAN_VALID).then_some((kind, beside.tp_vlan_tci))
 }
 
 fn check(result: c_int) -> io::Result<()> {

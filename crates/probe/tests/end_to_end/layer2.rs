@@ -14,9 +14,11 @@ use crate::harness::isolate;
 /// Far beyond what anything here takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const NEEDS_CHECKSUM: u8 = 1;
+const TCP_SEGMENTS: u8 = 1;
 const UDP_FRAGMENTS: u8 = 3;
 const VIRTIO_BYTES: usize = 10;
 const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+const TAG: [u8; 4] = [0x81, 0x00, 0x00, 0x05];
 const UDP: u8 = 17;
 const TCP: u8 = 6;
 
@@ -143,6 +145,25 @@ fn carried(device: &mut Layer2, out: &mut File, tag: &[u8], bytes: usize) -> Vec
 
 fn numbered(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|number| (number % 251) as u8).collect()
+}
+
+#[test]
+fn a_frame_keeps_its_tag_and_what_is_left_to_the_card() {
+    if !is_root() {
+        return;
+    }
+    isolate();
+    let (mut near, mut far) = (tap("in"), tap("out"));
+    let mut device = Layer2::open("in", "out").unwrap();
+    for tag in [&TAG[..], &[0x88, 0xa8, 0x20, 0x07], &[]] {
+        for (protocol, bytes, large) in [(UDP, 300, None), (TCP, 2500, Some(TCP_SEGMENTS))] {
+            let sent = numbered(bytes);
+            near.write_all(&frame(tag, protocol, &sent, large)).unwrap();
+            let came = carried(&mut device, &mut far, tag, bytes);
+            assert_eq!(came, sent, "tag {tag:?}, protocol {protocol}");
+        }
+    }
+    assert_eq!(device.dropped(), 0);
 }
 
 /// Fragments of UDP that are left to a card, as old guests leave them, have no word in the header of packet sockets.
