@@ -141,6 +141,18 @@ pub fn driver(interface: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
 }
 
+/// Queues of an interface that only receive, and those that also send.
+pub fn receive_queues(interface: u32) -> io::Result<(u32, u32)> {
+    const GET_CHANNELS: u32 = 0x3c;
+    /// `struct ethtool_channels`: the command, four maxima (received, sent, other, combined), four counts.
+    const WORDS: usize = 9;
+    let mut channels = [0u32; WORDS];
+    channels[0] = GET_CHANNELS;
+    // SAFETY: the words are as many as the structure of the command has.
+    unsafe { ask_ethtool(interface, channels.as_mut_ptr().cast())? };
+    Ok((channels[5], channels[8]))
+}
+
 /// The number of the clock by which an interface stamps what it sends and receives; none if it does not.
 pub fn stamping_clock(interface: u32) -> io::Result<Option<u32>> {
     const GET_TIMESTAMPS: u32 = 0x41;

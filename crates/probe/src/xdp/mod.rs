@@ -3,8 +3,9 @@
 //!
 //! Two users: the generator, which only sends, and the layer-2 forwarder, which takes from one interface
 //! what it sends through the other, both sockets sharing one memory so that a frame is not copied on the
-//! way. Queue 0 only: what latlab makes has one. Own code over raw sockets, because all it takes is four
-//! rings; the crates for it bind a C library that the static agent would have to carry.
+//! way. Queue 0 only: what latlab makes has one, and the forwarder refuses an interface that receives by more.
+//! Own code over raw sockets, because all it takes is four rings; the crates for it bind a C library that the
+//! static agent would have to carry.
 
 pub mod program;
 mod sys;
@@ -14,6 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use sys::{Descriptor, Kind, Memory, Ring};
+
+use crate::sys::{interface_name, receive_queues};
 
 /// Bytes of a frame's place: a page, the most that the kernel allows.
 pub const CHUNK_BYTES: usize = 4096;
@@ -177,8 +180,11 @@ impl Exchange {
     const FRAMES: u32 = 4 * Self::RING;
     const BURST: usize = 64;
 
-    /// Opens both interfaces and has all their frames come here.
+    /// Opens both interfaces and has all their frames come here. Fails when one of them has several queues to receive by.
     pub fn open(interfaces: [u32; 2]) -> io::Result<Exchange> {
+        for interface in interfaces {
+            require_one_queue(interface)?;
+        }
         let memory = Memory::new(Self::FRAMES as usize * CHUNK_BYTES)?;
         let first = Port::open(interfaces[0], &memory, None, Self::RING, true)?;
         let second = Port::open(interfaces[1], &memory, Some(&first), Self::RING, true)?;
@@ -269,6 +275,20 @@ impl Exchange {
             sys::wake_receiver(port.socket.as_fd()).ok();
         }
     }
+}
+
+/// Frames of any other queue than the first would vanish uncounted. An interface that tells no number has one.
+fn require_one_queue(interface: u32) -> io::Result<()> {
+    let (receiving, combined) = receive_queues(interface).unwrap_or_default();
+    let queues = receiving + combined;
+    if queues <= 1 {
+        return Ok(());
+    }
+    let kind = if combined > 0 { "combined" } else { "rx" };
+    let name = interface_name(interface)?;
+    Err(io::Error::other(format!(
+        "{name} receives by {queues} queues, and AF_XDP takes frames of one here: `ethtool -L {name} {kind} 1`"
+    )))
 }
 
 /// The place that a frame's address lies in.

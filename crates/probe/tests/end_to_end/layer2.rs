@@ -231,3 +231,33 @@ fn an_interface_that_goes_down_and_up_goes_on() {
     near.write_all(&frame(&[], UDP, &sent, None)).unwrap();
     assert_eq!(carried(&mut device, &mut far, &[], sent.len()), sent);
 }
+
+#[test]
+fn af_xdp_refuses_an_interface_with_several_receive_queues() {
+    if !is_root() {
+        return;
+    }
+    isolate();
+    ip("link add in type veth peer name in-far");
+    ip("link add out numrxqueues 2 type veth peer name out-far");
+    for name in ["in", "out"] {
+        ip(&format!("link set {name} up"));
+    }
+    let refused = |by| {
+        Layer2::open_by(by, "in", "out")
+            .err()
+            .map(|e| e.to_string())
+    };
+    let said = refused(By::AfXdp).expect("frames of the second queue would vanish");
+    let wanted =
+        "out receives by 2 queues, and AF_XDP takes frames of one here: `ethtool -L out rx 1`";
+    assert_eq!(said, wanted);
+    for by in [By::AfPacket, By::Xdp] {
+        assert_eq!(refused(by), None, "{by:?}");
+    }
+    let one = Command::new("ethtool")
+        .args(["-L", "out", "rx", "1"])
+        .status();
+    assert!(one.unwrap().success());
+    assert_eq!(refused(By::AfXdp), None, "the hint helps");
+}
