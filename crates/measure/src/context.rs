@@ -6,6 +6,7 @@ use latlab_model::spec::{Ends, Measurement, Waypoint};
 
 use crate::error::Error;
 use crate::nodes::Nodes;
+use crate::transit::Transit;
 
 /// With nodes on several machines, `N` is not a lab.
 pub struct Context<'a, N = Lab> {
@@ -55,6 +56,10 @@ impl<'a, N: Nodes> Context<'a, N> {
     /// The nodes that packets pass, both ends included.
     pub(crate) fn path(&self) -> Vec<Waypoint<'_>> {
         self.ends.way(&self.measurement.through)
+    }
+
+    pub(crate) fn transit(&self) -> Transit {
+        Transit::of(self.lab.plan(), &self.path(), self.reach.link)
     }
 
     /// The unspecified address of the measured IP version, for a server to bind.

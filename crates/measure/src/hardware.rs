@@ -31,7 +31,7 @@ use crate::measured::Measured;
 use crate::memory;
 use crate::nodes::Nodes;
 use crate::pin::{self, Pins};
-use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+use crate::probes::{self, HANDOVER_TIMEOUT, Load};
 
 /// Packets of each direction of a comparison: apart enough for cards that stamp one at a time.
 const COMPARISON: Load<'static> = Load {
@@ -226,7 +226,7 @@ impl Transfer {
         args.extend(pin::argument(from.cpu));
         let source = probes::sender(context.lab, &from.node, &args, 2 * packets, load.total_ms())?;
         let sent = source.finish()?;
-        std::thread::sleep(STRAGGLERS);
+        probes::await_stragglers(context);
         let received = sink.stop(HANDOVER_TIMEOUT)?;
         Ok(Transfer { sent, received })
     }

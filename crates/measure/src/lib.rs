@@ -39,6 +39,7 @@ pub mod run;
 pub mod steal;
 mod stream;
 mod thermal;
+mod transit;
 pub mod trial;
 pub mod watch;
 pub mod workload;

@@ -19,7 +19,7 @@ use crate::endpoint::Output;
 use crate::error::Error;
 use crate::measured::Measured;
 use crate::pin::Pins;
-use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+use crate::probes::{self, HANDOVER_TIMEOUT, Load};
 use crate::{actions, clock, floor, memory};
 
 /// Measures once. Fails when an endpoint fails, or the clocks cannot be compared.
@@ -39,7 +39,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let source = probes::source(context, &load, pins.sender)?;
     let warmup = Duration::from_millis(load.warmup_ms);
     let (sent, acted) = actions::beside(context, source, warmup)?;
-    std::thread::sleep(STRAGGLERS);
+    probes::await_stragglers(context);
     let received = sink.stop(HANDOVER_TIMEOUT)?;
     no_room(receiver, &received)?;
     let after = clock::compare(context.lab, sender, receiver)?;

@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use latlab_model::plan::RECORD_BYTES;
-use latlab_model::spec::{Protocol, Via};
+use latlab_model::spec::{Measurement, Protocol, Via};
 
 use crate::context::Context;
 use crate::endpoint::{Endpoint, Error, Output, strings};
 use crate::nodes::Nodes;
 use crate::pin;
+use crate::transit::Transit;
 
 /// After its window an endpoint only has to hand over its records.
 pub(crate) const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
-/// Grace period for packets under way after the last was sent; later ones are lost.
-pub(crate) const STRAGGLERS: Duration = Duration::from_millis(300);
+/// Time that the last packets and answers get beyond what their links hold them; later ones are lost.
+const STRAGGLERS: Duration = Duration::from_millis(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most that the probe takes.
+const MAX_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An endpoint that ends by itself.
 pub(crate) struct Sender {
@@ -42,6 +46,12 @@ impl Sender {
 pub(crate) fn packets_with_slack<N: Nodes>(context: &Context<'_, N>) -> u64 {
     let sent = Load::of(context, "").max_packets(context);
     sent + sent / 10
+}
+
+/// Waits for packets that are still on their way when the last was sent, in whichever direction.
+pub(crate) fn await_stragglers<N: Nodes>(context: &Context<'_, N>) {
+    let transit = context.transit();
+    std::thread::sleep(STRAGGLERS + transit.there.max(transit.back));
 }
 
 /// The measured window with its warm-up.
@@ -84,24 +94,38 @@ pub(crate) fn rr_client<N: Nodes>(
     warmup: u32,
     cpu: Option<u32>,
 ) -> Result<Sender, Error> {
-    let m = context.measurement;
+    let transit = context.transit();
+    let mut args = rr_client_arguments(context.measurement, transit, to, duration_ms, warmup);
+    args.extend(pin::argument(cpu));
+    // No exchange takes less than a microsecond.
+    let max_records = duration_ms * 1_000 + u64::from(warmup);
+    let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
+    let warmup = transit.unqueued * warmup + transit.round_trip();
+    Ok(Sender::new(client, duration_ms + warmup.as_millis() as u64))
+}
+
+fn rr_client_arguments(
+    m: &Measurement,
+    transit: Transit,
+    to: &str,
+    duration_ms: u64,
+    warmup: u32,
+) -> Vec<String> {
+    let timeout = (ANSWER_TIMEOUT + transit.round_trip()).min(MAX_ANSWER_TIMEOUT);
     let mut args = strings(&["rr-client", "--proto", m.protocol.word(), "--to", to]);
     args.extend(strings(&["--duration-ms", &duration_ms.to_string()]));
+    args.extend(strings(&["--timeout-ms", &timeout.as_millis().to_string()]));
     args.extend(strings(&["--request-bytes", &m.request.to_string()]));
     args.extend(strings(&["--response-bytes", &m.response.to_string()]));
     args.extend(strings(&["--warmup", &warmup.to_string()]));
     if m.protocol == Protocol::Udp {
         args.extend(strings(&["--connect", "no"]));
     }
-    args.extend(pin::argument(cpu));
-    // No exchange takes less than a microsecond.
-    let max_records = duration_ms * 1_000 + u64::from(warmup);
     if let Some(rate) = m.pace {
         args.extend(strings(&["--rate", &rate.to_string()]));
         args.extend(room(requests(rate, duration_ms) + u64::from(warmup)));
     }
-    let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
-    Ok(Sender::new(client, duration_ms))
+    args
 }
 
 /// Starts a sink in `node` and returns it with its port.
@@ -212,6 +236,8 @@ pub(crate) fn sender<N: Nodes>(
 
 #[cfg(test)]
 mod tests {
+    use latlab_model::spec::Study;
+
     use super::*;
     use crate::nodes::tests::Noted;
 
@@ -238,5 +264,29 @@ mod tests {
         let context = noted.context();
         assert!(rr_client(&context, "a", "198.18.0.2:1", 20_000, 200, None).is_err());
         assert!(noted.max_memory() >= OF_RR * (PACKETS + 200));
+    }
+
+    fn timeout_ms(there: Duration, back: Duration) -> String {
+        let text = "name: t\nlab:\n  name: t\n  topology:\n    nodes: {a: {kind: native}, b: {kind: native}}\n    links:\n      \
+                    - endpoints: ['a:eth0', 'b:eth0']\nmeasurements:\n  - {probe: rr, from: a, to: b}\n";
+        let study = Study::parse(text).unwrap_or_else(|e| panic!("{}", e.render("study")));
+        let transit = Transit {
+            there,
+            back,
+            ..Transit::default()
+        };
+        let to = "10.0.0.2:7";
+        let args = rr_client_arguments(&study.measurements[0], transit, to, 1000, 200);
+        let at = args.iter().position(|arg| arg == "--timeout-ms");
+        args[at.expect("there is a timeout") + 1].clone()
+    }
+
+    #[test]
+    fn an_answer_is_lost_after_the_links_delays() {
+        let delay = Duration::from_millis;
+        assert_eq!(timeout_ms(delay(0), delay(0)), "1000");
+        assert_eq!(timeout_ms(delay(600), delay(700)), "2300");
+        let long = Duration::from_secs(60);
+        assert_eq!(timeout_ms(long, long), "60000", "the probe takes no more");
     }
 }

@@ -27,6 +27,8 @@ use crate::{actions, checks, floor, memory, steal};
 
 /// Transactions before the window: caches, neighbour tables and connection tracking settle.
 const WARMUP: u32 = 200;
+/// Time that links hold packets of the warm-up: over long ones it has fewer transactions.
+const MAX_WARMUP: Duration = Duration::from_secs(30);
 
 /// Measures once, on one machine.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
@@ -108,8 +110,14 @@ fn client<N: Nodes>(
 ) -> Result<Sender, Error> {
     let duration_ms = window_ms(context);
     let (sender, to) = (context.sender(), &server.address);
-    let client = probes::rr_client(context, sender, to, duration_ms, WARMUP, pins.sender);
+    let warmup = warmup(context.transit().unqueued);
+    let client = probes::rr_client(context, sender, to, duration_ms, warmup, pins.sender);
     Ok(client?)
+}
+
+fn warmup(round_trip: Duration) -> u32 {
+    let transactions = MAX_WARMUP.as_nanos() / round_trip.as_nanos().max(1);
+    u32::try_from(transactions).map_or(WARMUP, |most| WARMUP.min(most.max(1)))
 }
 
 fn conclude<N: Nodes>(
@@ -177,5 +185,17 @@ fn counters(report: &Report) -> Counters {
             ..Counters::default()
         },
         _ => Counters::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warm_up_over_a_long_link_has_fewer_transactions() {
+        let transactions = |millis| warmup(Duration::from_millis(millis));
+        assert_eq!([0, 100, 1200].map(transactions), [200, 200, 25]);
+        assert_eq!(transactions(120_000), 1);
     }
 }

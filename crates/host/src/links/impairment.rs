@@ -71,6 +71,14 @@ fn tbf(rate_bits_per_second: u64, mtu: u32) -> Tbf {
     }
 }
 
+/// The longest time that frames wait in an end's queue for its rate.
+pub fn longest_wait(impairment: &Impairment, mtu: u32) -> Duration {
+    impairment.rate.map_or(Duration::ZERO, |rate| {
+        let bits = u64::from(tbf(rate.0, mtu).limit_bytes) * 8;
+        Duration::from_secs_f64(bits as f64 / rate.0.max(1) as f64)
+    })
+}
+
 fn netem(impairment: &Impairment) -> Netem {
     let time = |nanos: Option<latlab_model::units::Nanos>| {
         Duration::from_nanos(nanos.unwrap_or_default().0)
@@ -152,6 +160,21 @@ mod tests {
         let huge = tbf(u64::MAX, 9000);
         assert_eq!((huge.burst_bytes, huge.limit_bytes), (u32::MAX, u32::MAX));
         assert!(tbf(1, 1500).burst_bytes > 1500);
+    }
+
+    #[test]
+    fn a_full_queue_is_as_long_as_its_bytes_take() {
+        let wait = |rate: Option<u64>| {
+            let rate = rate.map(latlab_model::units::BitsPerSecond);
+            let impairment = Impairment {
+                rate,
+                ..Impairment::default()
+            };
+            longest_wait(&impairment, 1500).as_millis()
+        };
+        assert_eq!(wait(None), 0);
+        assert_eq!(wait(Some(1_000_000)), 777, "64 frames");
+        assert_eq!(wait(Some(1_000_000_000)), 50);
     }
 
     #[test]

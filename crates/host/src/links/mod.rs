@@ -37,6 +37,7 @@ pub mod wire;
 
 pub use error::Error;
 pub(crate) use follow::Follower;
+pub use impairment::longest_wait;
 pub use kinds::passthrough::Port;
 pub(crate) use kinds::passthrough::ports;
 pub use kinds::phys::Lent;

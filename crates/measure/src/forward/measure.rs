@@ -20,7 +20,7 @@ use crate::endpoint::{Endpoint, Output};
 use crate::error::Error;
 use crate::measured::{Measured, Recorded};
 use crate::pin::Pins;
-use crate::probes::{self, HANDOVER_TIMEOUT, Load, STRAGGLERS};
+use crate::probes::{self, HANDOVER_TIMEOUT, Load};
 use crate::{actions, floor, ruler};
 
 /// Measures once. Fails when a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no
@@ -109,7 +109,7 @@ impl Window {
         let sent = source
             .map_err(Error::from)
             .and_then(|source| actions::beside(context, source, warmup));
-        std::thread::sleep(STRAGGLERS);
+        probes::await_stragglers(context);
         let recorder = self.recorder.map(Running::stop);
         let stacks = self.sampling.map(|sampling| sampling.finish(trace));
         let seen = taps::detach(self.taps)?;

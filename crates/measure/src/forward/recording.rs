@@ -57,7 +57,9 @@ impl Loaded {
             return None;
         }
         let rate = context.measurement.rate as f64;
-        let events = window_seconds(context) * (rate * EVENTS_PER_PACKET + EVENTS_PER_SECOND);
+        let stragglers = context.transit().there.as_secs_f64();
+        let events = window_seconds(context) * (rate * EVENTS_PER_PACKET + EVENTS_PER_SECOND)
+            + stragglers * EVENTS_PER_SECOND;
         let cpus = watched_cpus(context);
         let ring_bytes = memory::available_bytes() / RINGS_PART / cpus.len().max(1) as u64;
         let affordable = ring_bytes / EVENT_BYTES as u64;

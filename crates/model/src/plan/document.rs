@@ -74,11 +74,7 @@ impl Plan {
     }
 
     /// The first link that joins two nodes, by these interfaces where they are given, with the names of both interfaces.
-    pub(super) fn between(
-        &self,
-        from: Waypoint<'_>,
-        to: Waypoint<'_>,
-    ) -> Option<(&LinkPlan, &str, &str)> {
+    pub fn between(&self, from: Waypoint<'_>, to: Waypoint<'_>) -> Option<(&LinkPlan, &str, &str)> {
         let at = |link: &LinkPlan, way: Waypoint<'_>| {
             let mut ends = link.endpoints.iter();
             ends.find_map(|end| self.interface_at(end, way))
