@@ -166,7 +166,7 @@ impl Session {
     pub fn set_status(&mut self, status: ExitStatus) {
         self.status = Some(status);
         for output in &mut self.outputs {
-            // A pipe that does not tell its bytes is read until it is empty.
+            // A pipe that does not tell is read until it is empty.
             let left = output.pipe.as_ref().map(ioctl_fionread);
             output.left = Some(left.map_or(0, |left| left.unwrap_or(u64::MAX)));
         }
@@ -331,5 +331,44 @@ fn start_error(exec: &Exec, source: io::Error) -> StartError {
     StartError {
         action: format!("run {program}"),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::process::{WaitOptions, waitpid};
+
+    use super::*;
+
+    /// The pipe has another writer, which fills it again after each turn.
+    #[test]
+    fn a_session_ends_with_its_process_also_where_a_pipe_is_never_empty() {
+        let exec = Exec {
+            argv: vec!["true".into()],
+            ..Exec::default()
+        };
+        let mut session = Session::start(1, &exec).unwrap();
+        session.add_credit(Stream::Stdout, UNLIMITED_CREDIT);
+        let pipe = session.outputs[0].pipe.as_ref().unwrap().as_raw_fd();
+        let mut other = File::options()
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(format!("/proc/self/fd/{pipe}"))
+            .unwrap();
+        let mut fill = || while other.write(&[0; 4096]).is_ok() {};
+        waitpid(Some(session.pid()), WaitOptions::empty()).unwrap();
+        fill();
+        session.set_status(ExitStatus::Code(0));
+        let mut turn = || {
+            let turn = session.turn(&mut Outbox::default()).unwrap();
+            fill();
+            turn == Turn::Over
+        };
+        assert!((0..1000).any(|_| turn()), "the session goes on");
     }
 }

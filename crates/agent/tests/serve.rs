@@ -209,19 +209,6 @@ fn a_daemon_that_keeps_the_pipes_does_not_keep_the_session() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// The client takes all that comes, so that only the process's own end can be the session's.
-#[test]
-fn a_process_left_behind_that_never_pauses_does_not_keep_the_session() {
-    let agent = Agent::start("endless");
-    let channel = agent.channel();
-    let finished = run(&channel, "echo x; yes & yes >&2 & exit 5");
-    assert_eq!(finished.status, ExitStatus::Code(5));
-    assert!(finished.stdout.starts_with(b"x\n"));
-    // The output of the process itself comes whole.
-    let finished = run(&channel, "yes & head -c 60000 /dev/zero >&2");
-    assert_eq!(finished.stderr.len(), 60_000);
-}
-
 #[test]
 fn an_unread_session_blocks_only_itself() {
     let agent = Agent::start("window");
@@ -441,6 +428,15 @@ fn a_program_that_began_at_its_time_ends_with_its_client() {
         assert!(Instant::now() < deadline, "it lives on without its client");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+#[test]
+fn the_output_of_a_process_comes_whole_beside_that_of_one_left_behind() {
+    let agent = Agent::start("beside");
+    let channel = agent.channel();
+    let finished = run(&channel, "yes & head -c 60000 /dev/zero >&2; exit 5");
+    assert_eq!(finished.status, ExitStatus::Code(5));
+    assert_eq!(finished.stderr.len(), 60_000);
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn a_tuned_guest_is_tuned_from_the_inside() {
         let agent = inside("grep Cpus_allowed_list /proc/1/status");
         assert_eq!(agent, "Cpus_allowed_list:\t0\n");
         let missing = bench.exec(&lab, "g", &["no-such-program"]);
-        missing.refused(127, "no-such-program", "");
+        missing.refused(127, "no-such-program", "install it in the image");
         // latlab's view, of the guest and not of the host.
         let place = ["--lab", &lab, "--node", "g"];
         let verb = |verb: &str, more: &[&str]| {

@@ -293,7 +293,7 @@ fn a_guests_network_is_set_up_by_hardware_address() {
 
 /// As in a namespace of the host's, although the cards are older than the guest's defaults.
 fn ipv6_is_quiet(channel: &Channel) {
-    for interface in ["default", "eth0", "eth1"] {
+    for interface in ["eth0", "eth1", "default"] {
         let line = format!(
             "cd /proc/sys/net/ipv6/conf/{interface} && cat accept_dad accept_ra \
              router_solicitations mldv2_unsolicited_report_interval"
