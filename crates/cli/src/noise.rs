@@ -11,6 +11,7 @@ use latlab_report::noise::{Noise as CpuNoise, Spinner, noise, render};
 use crate::args::Noise;
 use crate::failure::{Failure, Hint, Outcome, need_root};
 use crate::format::Format;
+use crate::table;
 
 pub fn run(args: &Noise) -> Outcome {
     need_root("noise", "it records kernel events")?;
@@ -88,16 +89,15 @@ fn table(all: &[CpuNoise], unknown: &[String], traced: &[rtla::TracerOutput]) ->
 }
 
 fn csv(all: &[CpuNoise]) -> String {
-    let mut out = "cpu,cause,count,total_ns,max_ns\n".to_string();
+    let mut rows = Vec::new();
     for one in all {
         for row in &one.causes {
-            out += &format!(
-                "{},\"{}\",{},{},{}\n",
-                one.cpu, row.cause, row.count, row.total_ns, row.max_ns
-            );
+            let numbers = [row.count, row.total_ns, row.max_ns].map(|n| n.to_string());
+            // A cause may be a thread, which names itself.
+            rows.push([&[one.cpu.to_string(), row.cause.clone()][..], &numbers].concat());
         }
     }
-    out
+    table::csv(&["cpu", "cause", "count", "total_ns", "max_ns"], &rows)
 }
 
 fn cpus(given: Option<&str>) -> Result<Vec<u16>, Failure> {
@@ -144,4 +144,35 @@ fn kernel_tracers(
         }
     };
     rtla::tracers().into_iter().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use latlab_report::noise::Row;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_named_as_a_piece_of_csv_stays_in_its_field() {
+        let row = |cause: &str| Row {
+            cause: cause.to_owned(),
+            kind: "thread",
+            count: 2,
+            total_ns: 30,
+            max_ns: 20,
+            remedy: None,
+        };
+        let noise = CpuNoise {
+            cpu: 3,
+            runtime_ns: 1000,
+            noise_ns: 30,
+            available: 0.97,
+            max_ns: 20,
+            causes: vec![row("thread a\",1,\"b"), row("timer")],
+        };
+        assert_eq!(
+            csv(&[noise]),
+            "cpu,cause,count,total_ns,max_ns\n3,\"thread a\"\",1,\"\"b\",2,30,20\n3,timer,2,30,20\n"
+        );
+    }
 }
