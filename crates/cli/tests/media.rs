@@ -125,6 +125,11 @@ fn a_medium_that_cannot_be_made_is_told_before_the_work() {
     enter(NAME, |bench| {
         let nowhere = bench.latlab(&["image", "empty", "--iso", "/nowhere/live.iso"]);
         nowhere.refused(2, "cannot write into /nowhere", "check the directory");
+        let pipe = bench.root().join("pipe").display().to_string();
+        tool(&["mkfifo", &pipe]);
+        let device = bench.latlab(&["image", "empty", "--iso", &pipe]);
+        device.refused(2, "pipe is no file", "dd if=FILE.iso of=DEVICE");
+        tool(&["test", "-p", &pipe]);
         let mut without = bench.command(&["image", "empty", "--iso", "live.iso"]);
         let bare = bench.root().join("bin");
         fs::create_dir(&bare).unwrap();

@@ -37,13 +37,13 @@ pub struct Image {
     /// Make it also if it was made before. Nodes that are up keep the one that they have.
     #[arg(long)]
     pub again: bool,
-    /// Write its archive (tar) here; makes it again.
+    /// Write its archive (tar) into this file, which is replaced; makes it again.
     #[arg(long, short, value_name = "FILE.tar")]
     pub output: Option<PathBuf>,
     /// Make a live system in this directory, which is new or has an earlier one.
     #[arg(long, value_name = "DIR", conflicts_with = "output", group = "system")]
     pub live: Option<PathBuf>,
-    /// Write a live system into this file, for a CD, a USB stick or a controller's virtual drive.
+    /// Write a live system into this file, to be copied onto a USB stick or a CD, or for a controller's virtual drive.
     #[arg(long, value_name = "FILE.iso", conflicts_with_all = ["output", "live"], group = "system")]
     pub iso: Option<PathBuf>,
     /// Its kernel: standard, rt, cloud, or the path of a vmlinuz [default: the description's, else standard].

@@ -21,6 +21,8 @@ pub enum Error {
     Recipe { path: PathBuf, mistakes: String },
     #[error("cannot make the image {place}: {reason}")]
     Making { place: String, reason: String },
+    #[error("cannot write the archive: {} is no file", .0.display())]
+    NoFile(PathBuf),
     #[error("archive {}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
 }
@@ -31,6 +33,7 @@ impl Error {
         match self {
             Self::Hide { .. } => "`hide` takes paths as the image has them",
             Self::Recipe { .. } => "`latlab image --help` shows what a description of an image has",
+            Self::NoFile(_) => "name a file; `--output` replaces it with the archive",
             Self::Making { .. } => "the package mmdebstrap makes images; what it began is removed",
             _ => {
                 "an image is `host`, a directory, an OCI archive (.tar), or a list of packages (.yaml, or in the lab)"

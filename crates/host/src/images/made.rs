@@ -23,7 +23,7 @@ use super::error::Error;
 use super::layer;
 use super::own_kernel::ImageKernel;
 use crate::sys::cached;
-use crate::sys::file::{Lock, rename_synced, write_atomically};
+use crate::sys::file::{Lock, copy_atomically, is_replaceable, rename_synced, write_atomically};
 
 /// Changes with the way that images are made.
 const VERSION: &str = "latlab.image/1";
@@ -78,6 +78,11 @@ impl Cache {
         let directory = wish.output.and_then(Path::parent);
         if let Some(directory) = directory.filter(|directory| !directory.as_os_str().is_empty()) {
             fs::read_dir(directory).map_err(Error::io("write into", directory))?;
+        }
+        if let Some(output) = wish.output {
+            if !is_replaceable(output).map_err(Error::io("write", output))? {
+                return Err(Error::NoFile(output.to_owned()));
+            }
         }
         let recipe = Recipe::parse(&text).map_err(|mistakes| Error::Recipe {
             path: file.to_owned(),
@@ -172,10 +177,8 @@ impl Cache {
         let digest = Hashing::new(archive).finish(u64::MAX);
         let digest = digits(&digest.map_err(Error::io("read", &tar))?);
         if let Some(output) = wish.output {
-            let copied = fs::copy(&tar, output);
             // Half an archive looks like a whole one.
-            let copied = copied.inspect_err(|_| drop(fs::remove_file(output)));
-            copied.map_err(Error::io("write", output))?;
+            copy_atomically(&tar, output)?;
         }
         let root = self.root_of(&digest);
         if !root.exists() {
@@ -316,6 +319,25 @@ mod tests {
         });
         let text = record(&made);
         assert_eq!(recorded(&text), Some(("00ff", made.kernel)));
+    }
+
+    #[test]
+    fn an_archive_takes_the_place_of_nothing_but_a_file() {
+        let dir = std::env::temp_dir().join(format!("latlab-output-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (file, pipe) = (dir.join("image.yaml"), dir.join("pipe"));
+        fs::write(&file, "debian: bookworm").unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let wish = Wish {
+            again: false,
+            output: Some(&pipe),
+        };
+        let cache = Cache::new(dir.join("cache"));
+        let made = cache.make(&file, wish, &|step| panic!("{step}"));
+        assert!(matches!(made, Err(Error::NoFile(path)) if path == pipe));
+        assert!(!dir.join("cache").exists());
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub enum Error {
         bytes: usize,
         limit: usize,
     },
+    #[error("cannot write the medium: {} is no file", .0.display())]
+    NoFile(PathBuf),
     #[error("cannot make a medium: there is no {needed}, of the package {package}")]
     NoTool {
         needed: &'static str,
@@ -55,6 +57,9 @@ impl Error {
             Self::Foreign(_) => "name a new directory, or one of an earlier `--live`",
             Self::Record { .. } => "`latlab image IMAGE --live DIR` makes one",
             Self::LongLine { .. } => "ask for fewer parameters",
+            Self::NoFile(_) => {
+                "name a file; `dd if=FILE.iso of=DEVICE bs=4M conv=fsync` copies it onto a stick"
+            }
             Self::NoTool { .. } => {
                 "`apt-get install xorriso mtools grub-common grub-pc-bin grub-efi-amd64-bin` has all of it"
             }

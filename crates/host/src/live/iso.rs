@@ -16,7 +16,7 @@ use super::directory::{INITRD, KERNEL, Live};
 use super::error::Error;
 use crate::programs;
 use crate::sys::command;
-use crate::sys::file::sync_directory;
+use crate::sys::file::{is_replaceable, sync_directory};
 use crate::sys::tree;
 
 /// Where the packages of GRUB have their modules.
@@ -89,6 +89,9 @@ impl Work {
 
 /// Fails where a medium cannot be made, before the work for it begins.
 pub fn check(file: &Path) -> Result<(), Error> {
+    if !is_replaceable(file).map_err(Error::io("write", file))? {
+        return Err(Error::NoFile(file.to_owned()));
+    }
     for (needed, package) in NEEDED {
         let is_there = match needed.starts_with('/') {
             true => Path::new(needed).is_file(),
@@ -103,13 +106,10 @@ pub fn check(file: &Path) -> Result<(), Error> {
         _ => Path::new("."),
     };
     fs::read_dir(directory).map_err(Error::io("write into", directory))?;
-    match file.is_dir() {
-        true => Err(Error::io("write", file)(io::ErrorKind::IsADirectory.into())),
-        false => Ok(()),
-    }
+    Ok(())
 }
 
-/// Makes a medium with the live system that `with` makes in a directory; whatever was in the file is replaced at the end.
+/// Makes a medium with the live system that `with` makes in a directory; the file is replaced at the end.
 pub fn make(
     file: &Path,
     progress: &dyn Fn(&str),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +24,36 @@ const MAX_ATTEMPTS: usize = 100;
 /// Writes `bytes` to `path` so that after a crash or power cut the file has either its old content
 /// or all of the new: a temporary file beside it, synced, renamed over it, and the directory synced.
 pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
+    replace(path, |temporary| {
+        let mut file = create_new(temporary, mode)?;
+        file.write_all(bytes)?;
+        Ok(file)
+    })
+}
+
+/// As [`write_atomically`], with the content and the mode of another file.
+pub fn copy_atomically(from: &Path, to: &Path) -> Result<(), Error> {
+    let mut content = File::open(from).map_err(Error::of("open", from.display()))?;
+    replace(to, |temporary| {
+        let mode = content.metadata()?.mode() & 0o777;
+        let mut file = create_new(temporary, mode)?;
+        io::copy(&mut content, &mut file)?;
+        Ok(file)
+    })
+}
+
+/// Whether a file may be put in the place of what has this name. The name of a device, a pipe or a socket would stand for
+/// something else afterwards, and the device would be as it was.
+pub fn is_replaceable(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(there) => Ok(there.is_file()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts the file that `write` makes in the place of another one, which stays as it is if that fails.
+fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<File>) -> Result<(), Error> {
     let failed = |error: io::Error| Error::of("write", path.display())(error);
     let directory = path
         .parent()
@@ -33,7 +63,8 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Erro
     let number = WRITES.fetch_add(1, Ordering::Relaxed);
     name.push(format!(".{}.{number}.tmp", std::process::id()));
     let temporary = directory.join(name);
-    let written = write_synced(&temporary, bytes, mode)
+    let written = write(&temporary)
+        .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path))
         .and_then(|()| sync_directory(directory));
     if written.is_err() {
@@ -48,12 +79,6 @@ pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Erro
 pub fn rename_synced(from: &Path, to: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(from)?)?;
     fs::rename(from, to)
-}
-
-fn write_synced(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = create_new(path, mode)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// Never through a name that is there: in a directory that others may write, a link would lead elsewhere
@@ -227,6 +252,41 @@ mod tests {
         fs::create_dir(&from).unwrap();
         let error = rename_synced(&from, &to).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_copy_replaces_a_file_only_when_it_is_whole() {
+        let directory = directory("copy");
+        let (from, to) = (directory.join("from"), directory.join("to"));
+        fs::write(&to, "kept").unwrap();
+        // The first page of a process is never mapped: a read of it fails.
+        let error = copy_atomically(Path::new("/proc/self/mem"), &to).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write "), "{error}");
+        assert_eq!(fs::read(&to).unwrap(), b"kept");
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::write(&from, "new").unwrap();
+        fs::set_permissions(&from, fs::Permissions::from_mode(0o600)).unwrap();
+        copy_atomically(&from, &to).unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"new");
+        let mode = fs::metadata(&to).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn only_a_file_or_nothing_is_replaceable() {
+        let directory = directory("replaceable");
+        let [file, pipe, link, absent] =
+            ["file", "pipe", "link", "absent"].map(|name| directory.join(name));
+        fs::write(&file, "").unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        std::os::unix::fs::symlink(&pipe, &link).unwrap();
+        let all = [&file, &absent, &pipe, &link, &directory];
+        let all = all.map(|path| is_replaceable(path).unwrap());
+        assert_eq!(all, [true, true, false, false, false]);
+        assert!(is_replaceable(&file.join("below")).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }
 
