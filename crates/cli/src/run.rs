@@ -217,15 +217,21 @@ pub fn apply(options: &StudyOptions, study: &mut Study) -> Result<(), Failure> {
 
 /// The end of the run as a message and an exit code.
 pub fn verdict(args: &args::Run, outcome: &latlab_measure::run::Outcome, trials: usize) -> Outcome {
-    if outcome.kept {
-        let how = "inspect it with `latlab inspect` and `latlab exec`; then `latlab destroy --all`";
-        return Err(Failure::new("a trial failed, and its lab is still up", how)
-            .with_code(Some(MEASURED_FAILED)));
-    }
+    let how = "inspect it with `latlab inspect` and `latlab exec`; then `latlab destroy --all`";
     if outcome.interrupted {
         let message = "interrupted: the measured data is kept, and the run is marked incomplete";
-        let hint = format!("`latlab run {}` starts a new one", args.study);
-        return Err(Failure::new(message, hint).with_code(Some(INTERRUPTED)));
+        let failure = match outcome.kept {
+            true => Failure::new(format!("{message}; its lab is still up"), how),
+            false => {
+                let hint = format!("`latlab run {}` starts a new one", args.study);
+                Failure::new(message, hint)
+            }
+        };
+        return Err(failure.with_code(Some(INTERRUPTED)));
+    }
+    if outcome.kept {
+        return Err(Failure::new("a trial failed, and its lab is still up", how)
+            .with_code(Some(MEASURED_FAILED)));
     }
     if outcome.failed > 0 {
         let message = format!("{} of {trials} trials failed", outcome.failed);

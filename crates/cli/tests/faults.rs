@@ -236,6 +236,36 @@ fn an_interrupted_run_keeps_its_finished_trials() {
     });
 }
 
+#[test]
+fn a_run_that_is_interrupted_while_it_deploys_keeps_its_lab_if_it_is_to() {
+    const NAME: &str = "a_run_that_is_interrupted_while_it_deploys_keeps_its_lab_if_it_is_to";
+    enter(NAME, |bench| {
+        let study = study(bench, "native", "name: rr, probe: rr, duration: 1s", 1);
+        let text = fs::read_to_string(&study).unwrap();
+        let slow = text.replace("b: {kind: native}", "b: {kind: native, exec: 'sleep 600'}");
+        fs::write(&study, slow).unwrap();
+        let runs = bench.root().join("runs");
+        let mut run = bench.command(&["run", "--keep", &study, "--runs"]);
+        let run = run.arg(&runs).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let run = run.spawn().unwrap();
+        until("the node's command runs", || {
+            let words = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut all = labelled().into_iter();
+            all.any(|pid| words(pid) == b"sleep\x00600\x00")
+        });
+        signal(run.id(), "INT");
+        let said = finished(run);
+        said.ended_badly(130, "interrupted: ", "latlab inspect");
+        assert!(said.err.contains("its lab is still up"), "{said:#?}");
+        let manifest = json(&only_run(&runs).join("manifest.json"));
+        assert_eq!(manifest["state"]["reason"], "it was interrupted");
+        let lab = bench.name("native");
+        bench.latlab(&["inspect", &lab]).good();
+        bench.latlab(&["destroy", &lab]).good();
+        bench.assert_clean();
+    });
+}
+
 /// A program that a study needs and the node's image does not have.
 #[test]
 fn missing_requirements_of_a_measurement_are_named() {
