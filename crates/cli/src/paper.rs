@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use latlab_model::paper::{Paper, PaperName};
 use latlab_model::results::{PaperComparison, Summary};
@@ -9,7 +10,7 @@ use latlab_model::results::{PaperComparison, Summary};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
 use crate::format::Format;
 use crate::run::{self, Measured};
-use crate::{args, report, table};
+use crate::{args, report, signals, table};
 
 /// The replicates of `--quick`: the fewest that have an interval.
 const QUICK: u32 = 3;
@@ -60,10 +61,12 @@ fn list() -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the studies one after the other. One that cannot run here, or of which trials fail, ends only itself.
+/// Runs the studies one after the other. One that cannot run here, or of which trials fail, ends only itself; an
+/// interruption ends all, also between two of them.
 fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode), Failure> {
     need_root("paper", "it deploys labs")?;
     let replicates = args.replicates.or(args.quick.then_some(QUICK));
+    let stop = signals::stop_flag()?;
     let mut summaries = Vec::new();
     let mut code = ExitCode::SUCCESS;
     for (index, study) in paper.studies.iter().enumerate() {
@@ -73,25 +76,22 @@ fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode
             ..args::StudyOptions::default()
         };
         let options = args::Run::of_study(study, &args.runs, options);
-        let done = match run::measure(&options) {
-            Ok(Measured::Done(done)) => done,
-            Ok(Measured::Not(_)) => {
-                code = ExitCode::from(MEASURED_FAILED);
-                continue;
+        match run::measure(&options, Some(&stop)) {
+            Ok(Measured::Done(done)) => {
+                summaries.push(report::write(&done.dir)?);
+                eprintln!("report: {}", done.dir.report_path().display());
+                if let Err(failure) = run::verdict(&options, &done.outcome, done.trials) {
+                    eprint!("{failure}");
+                    code = failure.code();
+                }
             }
+            Ok(Measured::Not(_)) => code = ExitCode::from(MEASURED_FAILED),
             Err(failure) => {
                 eprint!("{failure}");
                 code = ExitCode::from(MEASURED_FAILED);
-                continue;
             }
-        };
-        summaries.push(report::write(&done.dir)?);
-        eprintln!("report: {}", done.dir.report_path().display());
-        if let Err(failure) = run::verdict(&options, &done.outcome, done.trials) {
-            eprint!("{failure}");
-            code = failure.code();
         }
-        if done.outcome.interrupted {
+        if stop.load(Ordering::Relaxed) {
             return Ok((summaries, ExitCode::from(INTERRUPTED)));
         }
     }

@@ -1,6 +1,7 @@
 //! `latlab run`: a study from its file to its report.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use indicatif::ProgressBar;
 use latlab_host::dirs::Dirs;
@@ -21,7 +22,7 @@ use crate::hosts::study::{OnHosts, StudyPlan};
 use crate::{hosts, progress, report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
-    let done = match measure(args)? {
+    let done = match measure(args, None)? {
         Measured::Not(code) => return Ok(code),
         Measured::Done(done) => done,
     };
@@ -42,8 +43,9 @@ pub enum Measured {
     Done(Done),
 }
 
-/// Runs a study to its last trial, without its report.
-pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
+/// Runs a study to its last trial, without its report. `stop` is the flag of a caller who runs several; a study that runs
+/// alone has its own, from its first trial on.
+pub fn measure(args: &args::Run, stop: Option<&AtomicBool>) -> Result<Measured, Failure> {
     let source = Source::study(&args.study)?;
     source.must_be_study(true)?;
     if !args.dry_run {
@@ -72,7 +74,21 @@ pub fn measure(args: &args::Run) -> Result<Measured, Failure> {
         Err(Unreadable::Told(outcome)) => return outcome.map(Measured::Not),
         Err(Unreadable::Failed(failure)) => return Err(failure),
     };
-    execute(args, &file, &planned, &facts, &machines).map(Measured::Done)
+    let own;
+    let stop = match stop {
+        Some(stop) => stop,
+        None => {
+            own = signals::stop_flag()?;
+            &*own
+        }
+    };
+    if stop.load(Ordering::Relaxed) {
+        let hint = format!("`latlab run {}` measures it", args.study);
+        return Err(
+            Failure::new("interrupted before the first trial", hint).with_code(Some(INTERRUPTED))
+        );
+    }
+    execute(args, &file, &planned, &facts, &machines, stop).map(Measured::Done)
 }
 
 /// Runs the trials of a planned study.
@@ -82,6 +98,7 @@ fn execute(
     planned: &Planned,
     facts: &Facts,
     machines: &Machines,
+    stop: &AtomicBool,
 ) -> Result<Done, Failure> {
     let plan = planned.run();
     let count = trials(plan.visits_of(args.part));
@@ -91,13 +108,12 @@ fn execute(
         keep: args.keep,
         part: args.part,
     };
-    let stop = signals::stop_flag()?;
     let study = (&file.study, file.source.text.as_str());
     let failed = |e: latlab_measure::run::Error| {
         let hint = e.hint(&args.runs);
         Failure::of(e, hint)
     };
-    let run = Run::create(&args.runs, study, plan, facts, &options, &stop);
+    let run = Run::create(&args.runs, study, plan, facts, &options, stop);
     let run = run.map_err(failed)?;
     let directory = run.directory().to_path_buf();
     eprintln!(
@@ -116,7 +132,7 @@ fn execute(
                 plan,
                 file: file.lab_file(),
                 keep: args.keep,
-                stop: &stop,
+                stop,
             };
             run.execute(&Beside { labs, machines }, on_event)
         }
@@ -125,7 +141,7 @@ fn execute(
                 dirs: &dirs,
                 plan,
                 study: &file.source.text,
-                stop: &stop,
+                stop,
             };
             run.execute(&Beside { labs, machines }, on_event)
         }

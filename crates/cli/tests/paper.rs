@@ -4,9 +4,12 @@ mod common;
 mod made_up;
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::Stdio;
 
-use common::enter;
+use common::{enter, signal, tool, until};
 use latlab_model::paper::{Paper, PaperName, Quantity, Select};
 use latlab_model::results::{PaperComparison, PaperVerdict};
 use latlab_model::spec::{LabSource, Probe, Study};
@@ -191,4 +194,46 @@ fn a_run_stands_beside_its_paper_and_can_be_compared_later() {
                 .refused(2, "no paper `felter`", "felter2014");
         },
     );
+}
+
+/// Under the name of a study inside the program, in whose place a file of that name is read.
+const SMALL: &str = "name: overlay\nlab:\n  name: NAME\n  topology:\n    \
+    nodes: {a: {kind: native}, b: {kind: native}}\n    links: [{endpoints: ['a:eth0', 'b:eth0']}]\n\
+    measurements: [{probe: rr, from: a, to: b, duration: 100ms}]\nreplicates: 1\n";
+
+#[test]
+fn a_paper_that_is_interrupted_between_two_studies_begins_no_other() {
+    const NAME: &str = "a_paper_that_is_interrupted_between_two_studies_begins_no_other";
+    enter(NAME, |bench| {
+        let studies = Paper::built_in(PaperName::Cui2013).unwrap().studies;
+        assert_eq!(studies, ["overlay", "mpi"]);
+        let [first, second] = ["overlay", "mpi"].map(|name| bench.root().join("files").join(name));
+        let small = SMALL.replace("NAME", &bench.name("small"));
+        fs::write(first, &small).unwrap();
+        // The second study cannot be read before it is written, and so not begin before the signal.
+        tool(&["mkfifo", second.to_str().unwrap()]);
+        let runs = bench.root().join("runs");
+        let mut paper = bench.command(&["paper", "cui2013", "--runs"]);
+        let paper = paper.arg(&runs).stdout(Stdio::null());
+        let mut paper = paper.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(paper.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("report: ") {
+            line.clear();
+            assert_ne!(said.read_line(&mut line).unwrap(), 0, "it has ended");
+        }
+        signal(paper.id(), "INT");
+        until("it waits for the second study, or has ended", || {
+            let mut options = File::options();
+            options.write(true).custom_flags(libc::O_NONBLOCK);
+            match options.open(&second) {
+                Ok(mut study) => study.write_all(small.as_bytes()).is_ok(),
+                Err(_) => paper.try_wait().unwrap().is_some(),
+            }
+        });
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert_eq!(paper.wait().unwrap().code(), Some(130), "{rest}");
+        assert_eq!(fs::read_dir(&runs).unwrap().count(), 1, "{rest}");
+    });
 }
