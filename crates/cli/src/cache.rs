@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::{Cache, CacheAction, CacheClean};
 use crate::failure::{Failure, Outcome, explain, need_root};
 use crate::format::Format;
-use crate::table;
+use crate::{print, table};
 
 const HEADER: [&str; 5] = ["KIND", "NAME", "SIZE", "LAST USED", "USED BY"];
 /// Digits of a digest that tell entries apart.
@@ -24,7 +24,7 @@ pub fn run(args: &Cache) -> Outcome {
             let uses = lab::uses_of_cache(&dirs).map_err(explain)?;
             let entries = cache::list(dirs.cache(), &uses).map_err(failed)?;
             if entries.is_empty() && args.format == Format::Table {
-                println!("the cache is empty: {}", dirs.cache().display());
+                print::out(&format!("the cache is empty: {}\n", dirs.cache().display()))?;
                 return Ok(ExitCode::SUCCESS);
             }
             print(&entries, args.format)?;
@@ -86,8 +86,7 @@ fn print(entries: &[Entry], format: Format) -> Result<(), Failure> {
         Format::Csv => table::csv(&HEADER, &rows),
         Format::Table => table::render(&HEADER, &rows),
     };
-    crate::print::out(&text)?;
-    Ok(())
+    print::out(&text)
 }
 
 fn document(entry: &Entry) -> Value {

@@ -12,7 +12,7 @@ use latlab_model::plan::Plan;
 use crate::args::Deploy;
 use crate::failure::{INTERRUPTED, Outcome, explain, need_root};
 use crate::files::{self, Machine, PartOf, Source, Unusable};
-use crate::{hosts, inspect, signals};
+use crate::{hosts, inspect, print, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
     let source = Source::read(&args.lab)?;
@@ -34,7 +34,7 @@ pub fn run(args: &Deploy) -> Outcome {
         Err(unusable) => return unusable.outcome(),
     };
     if args.dry_run {
-        println!("{:#}", serde_json::json!(plan));
+        print::out(&format!("{:#}\n", serde_json::json!(plan)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let dirs = Dirs::from_env();

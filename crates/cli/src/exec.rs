@@ -9,7 +9,7 @@ use latlab_host::nodes::session::Command;
 use crate::args::Exec;
 use crate::failure::{Failure, Outcome, explain, need_root};
 use crate::hosts::{self, record::Record};
-use crate::{pipes, terminal};
+use crate::{pipes, print, terminal};
 
 pub fn run(args: &Exec) -> Outcome {
     need_root("exec", "it enters the node's namespaces")?;
@@ -31,8 +31,8 @@ pub fn run(args: &Exec) -> Outcome {
     }
     if args.detach {
         let started = lab.detach(&args.node, &command).map_err(pipes::not_run)?;
-        println!("pid {}", started.pid);
-        println!("output {}", started.output.display());
+        let output = started.output.display();
+        print::out(&format!("pid {}\noutput {output}\n", started.pid))?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.tty {

@@ -35,13 +35,10 @@ pub fn run(args: &Graph) -> Outcome {
         lab::plan_of(&Dirs::from_env(), &args.lab).map_err(missing)?
     };
     let topology = plan.topology(BTreeMap::new());
-    print!(
-        "{}",
-        match args.format {
-            Drawing::Terminal => graph::text(&topology),
-            Drawing::Mermaid => graph::mermaid(&topology),
-            Drawing::Svg => graph::svg(&topology),
-        }
-    );
+    crate::print::out(&match args.format {
+        Drawing::Terminal => graph::text(&topology),
+        Drawing::Mermaid => graph::mermaid(&topology),
+        Drawing::Svg => graph::svg(&topology),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -34,11 +34,11 @@ pub fn run(args: &Image) -> Outcome {
         was_there,
     } = made.map_err(failed)?;
     let how = if was_there { "in the cache" } else { "made" };
-    println!("{how}: sha256:{digest}");
-    println!("{}", root.display());
+    let mut text = format!("{how}: sha256:{digest}\n{}\n", root.display());
     if let Some(kernel) = kernel {
-        println!("kernel {} ({})", kernel.release, kernel.origin);
+        line!(text, "kernel {} ({})", kernel.release, kernel.origin);
     }
+    crate::print::out(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,7 @@ use crate::args::Inspect;
 use crate::failure::{AT_FAULT, Failure, Outcome, explain, need_root};
 use crate::format::Format;
 use crate::hosts::{self, record::Record};
-use crate::table;
+use crate::{print, table};
 
 pub fn run(args: &Inspect) -> Outcome {
     need_root(
@@ -54,7 +54,7 @@ pub fn run(args: &Inspect) -> Outcome {
     }
     let is_whole = missing.is_empty() && unreadable.is_empty();
     if rows.is_empty() && is_whole && args.format == Format::Table {
-        println!("no labs are deployed");
+        print::out("no labs are deployed\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     print(&rows, args.format)?;
@@ -92,8 +92,7 @@ pub fn print(rows: &[NodeRow], format: Format) -> Result<(), Failure> {
             table::render(&header, &cells)
         }
     };
-    crate::print::out(&text)?;
-    Ok(())
+    print::out(&text)
 }
 
 /// The columns; the host where a lab names several.

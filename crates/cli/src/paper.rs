@@ -57,7 +57,7 @@ fn list() -> Outcome {
             paper.studies.join(", "),
         ]);
     }
-    print!("{}", table::render(&["PAPER", "TITLE", "STUDIES"], &rows));
+    crate::print::out(&table::render(&["PAPER", "TITLE", "STUDIES"], &rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -122,6 +122,5 @@ fn print(paper: &PaperComparison, format: Format) -> Result<(), Failure> {
         Format::Json => serde_json::to_string_pretty(paper)? + "\n",
         Format::Csv => latlab_report::paper::csv(paper),
     };
-    crate::print::out(&text)?;
-    Ok(())
+    crate::print::out(&text)
 }

@@ -1,6 +1,6 @@
 //! A command inside a node with this process's streams: they are passed on, as are signals, and its exit code.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, Outcome, explain};
+use crate::print;
 
-/// Runs it to its end; its exit code.
+/// Runs it to its end; its exit code. Errors: an output that cannot be written, unless its reader is gone.
 pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
     let mut session = lab.start(node, command).map_err(not_run)?;
     let signal = session.signaller();
@@ -31,21 +32,23 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
     });
     if let Some(stdin) = session.take_stdin() {
         // Not joined: a terminal's read cannot be interrupted, and the process ends anyway.
-        std::thread::spawn(move || copy(std::io::stdin(), stdin));
+        std::thread::spawn(move || copy(io::stdin(), stdin));
     }
+    let stdout = session.take_stdout();
+    let stderr = session.take_stderr();
     let outputs = [
-        session
-            .take_stdout()
-            .map(|s| std::thread::spawn(move || copy(s, std::io::stdout()))),
-        session
-            .take_stderr()
-            .map(|s| std::thread::spawn(move || copy(s, std::io::stderr()))),
+        stdout.map(|s| std::thread::spawn(|| (copy(s, io::stdout()), "standard output"))),
+        stderr.map(|s| std::thread::spawn(|| (copy(s, io::stderr()), "standard error"))),
     ];
     let exit = session.wait();
     has_ended.store(true, Ordering::Relaxed);
     let exit = exit.map_err(|e| not_run(lab.unusable(node, e)))?;
     for thread in outputs.into_iter().flatten() {
-        thread.join().ok();
+        if let Ok((Err(error), output)) = thread.join() {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                return Err(print::unwritten(output, &error));
+            }
+        }
     }
     Ok(ExitCode::from(exit.shell_code() as u8))
 }
@@ -56,12 +59,12 @@ pub fn not_run(error: lab::Error) -> Failure {
     explain(error).with_code(code)
 }
 
-/// Copies until either side ends, flushing every piece: a user may be typing.
-pub fn copy(mut from: impl Read, mut to: impl Write) {
+/// Copies until one side ends, flushing every piece: a user may be typing. Errors: those of the side that takes it.
+pub fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = [0; 1 << 14];
-    while let Ok(count) = from.read(&mut buffer) {
-        if count == 0 || to.write_all(&buffer[..count]).is_err() || to.flush().is_err() {
-            return;
-        }
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        to.write_all(&buffer[..count])?;
+        to.flush()?;
     }
+    Ok(())
 }

@@ -5,10 +5,21 @@ use std::io::{self, Write};
 
 use latlab_model::diagnostic::plain;
 
-pub fn out(text: &str) -> io::Result<()> {
+use crate::failure::Failure;
+
+/// Prints a document. Errors: it cannot be written, or its reader is gone.
+pub fn out(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(shown(text).as_bytes())?;
-    out.flush()
+    let written = out.write_all(shown(text).as_bytes());
+    let written = written.and_then(|()| out.flush());
+    written.map_err(|error| unwritten("standard output", &error))
+}
+
+/// The failure of an output of this process. The error's kind stays, by which a reader that is gone is known.
+pub fn unwritten(output: &str, error: &io::Error) -> Failure {
+    let told = format!("cannot write to {output}: {error}");
+    let hint = "what is missing there is lost; look whether its file system is full";
+    Failure::of(io::Error::new(error.kind(), told), hint)
 }
 
 /// Prints to the standard error; a failure is ignored.
@@ -41,8 +52,8 @@ fn is_colour(number: &str) -> bool {
     number.is_some_and(|n| matches!(n, 0..=2 | 30..=37 | 90..=97))
 }
 
-// These shadow the standard library's macros, so that all output of this crate passes through this file. A
-// closed pipe is ignored.
+// These shadow the standard library's macros, so that all output of this crate passes through this file. They are for
+// words about what was done, which are not worth a failure. A document is printed by `out`.
 macro_rules! print {
     ($($text:tt)*) => { drop($crate::print::out(&format!($($text)*))) };
 }

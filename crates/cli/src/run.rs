@@ -19,7 +19,7 @@ use crate::bmc::{Beside, Machines, Unreadable};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, explain, need_root};
 use crate::files::{self, Machine, Source, StudyFile, Unusable};
 use crate::hosts::study::{OnHosts, StudyPlan};
-use crate::{hosts, progress, report, signals};
+use crate::{hosts, print, progress, report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
     let done = match measure(args, None)? {
@@ -67,7 +67,8 @@ pub fn measure(args: &args::Run, stop: Option<&AtomicBool>) -> Result<Measured, 
     }
     let visits = plan.visits_of(args.part);
     if args.dry_run {
-        return Ok(Measured::Not(show_order(&plan.order_of(visits))));
+        show_order(&plan.order_of(visits))?;
+        return Ok(Measured::Not(ExitCode::SUCCESS));
     }
     let machines = match Machines::find(&args.hosts, &args.sensors) {
         Ok(machines) => machines,
@@ -269,14 +270,18 @@ pub fn can_be_divided(plan: &RunPlan, parts: u32) -> Result<(), Failure> {
     ))
 }
 
-fn show_order(order: &[PlannedTrial]) -> ExitCode {
+fn show_order(order: &[PlannedTrial]) -> Result<(), Failure> {
+    let mut text = String::new();
     for trial in order {
-        println!(
+        line!(
+            text,
             "{:4}  replicate {:2}  {}",
-            trial.trial, trial.replicate, trial.cell
+            trial.trial,
+            trial.replicate,
+            trial.cell
         );
     }
-    ExitCode::SUCCESS
+    print::out(&text)
 }
 
 fn show(bar: &ProgressBar, event: &Event<'_>) {

@@ -8,6 +8,7 @@ use latlab_host::streams::{Demoted, Error, PortStatus};
 
 use crate::args::{Streams, Switch};
 use crate::failure::{Failure, Outcome, explain, need_root};
+use crate::print;
 use crate::table::render;
 
 pub fn run(args: &Streams) -> Outcome {
@@ -38,14 +39,13 @@ pub fn run(args: &Streams) -> Outcome {
         if let Some(demoted) = demoted {
             all["now"] = serde_json::to_value(demoted)?;
         }
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        print::out(&(serde_json::to_string_pretty(&all)? + "\n"))?;
         return Ok(code);
     }
     if let Some(demoted) = &demoted {
         print_demoted(demoted);
     }
     let switch = if status.on { "on" } else { "off" };
-    println!("streams {switch}, by {} sockets", status.shadow);
     let row = |name: &str, count: u64| vec![name.to_owned(), count.to_string()];
     let mut rows = vec![
         row("streams", status.streams),
@@ -55,12 +55,15 @@ pub fn run(args: &Streams) -> Outcome {
     ];
     let plain = status.plain.iter();
     rows.extend(plain.map(|(reason, count)| row(&format!("plain: {reason}"), *count)));
-    print!("{}", render(&["CONNECTIONS", "COUNT"], &rows));
+    let mut text = format!("streams {switch}, by {} sockets\n", status.shadow);
+    text += &render(&["CONNECTIONS", "COUNT"], &rows);
     if !status.ports.is_empty() {
         let rows: Vec<_> = status.ports.iter().map(of_port).collect();
         let head = ["SERVER", "PORT", "CONNECTIONS", "STREAMS", "OPEN", "SWITCH"];
-        print!("\n{}", render(&head, &rows));
+        text += "\n";
+        text += &render(&head, &rows);
     }
+    print::out(&text)?;
     Ok(code)
 }
 

@@ -6,7 +6,7 @@ use latlab_model::spec::Study;
 
 use crate::args::Studies;
 use crate::failure::{Failure, Outcome};
-use crate::table;
+use crate::{print, table};
 
 const BUILT_IN: &[(&str, &str)] = &[
     (
@@ -66,7 +66,7 @@ pub fn run(args: &Studies) -> Outcome {
                 format!("one of: {}", known.join(", ")),
             ));
         };
-        print!("{text}");
+        print::out(text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = BUILT_IN.iter().map(|(name, text)| {
@@ -81,10 +81,8 @@ pub fn run(args: &Studies) -> Outcome {
             .replace('\n', " ");
         vec![(*name).to_string(), first.trim().to_string()]
     });
-    print!(
-        "{}",
-        table::render(&["STUDY", "WHAT IT ASKS"], &rows.collect::<Vec<_>>())
-    );
+    let rows: Vec<_> = rows.collect();
+    print::out(&table::render(&["STUDY", "WHAT IT ASKS"], &rows))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,6 +16,7 @@ use crate::args::Traffic;
 use crate::failure::{Failure, Outcome, explain, need_root};
 use crate::format::Format;
 use crate::overlay::connect;
+use crate::print::out;
 use crate::table;
 
 /// Frames and bytes of a link from one end to another. An end is a node, or an address that is no node's.
@@ -176,7 +177,7 @@ fn seen(lab: &str, before: &Counts, after: &Counts, seconds: f64) -> Seen {
 
 fn print(seen: &Seen, format: Format) -> Outcome {
     if format == Format::Json {
-        println!("{}", serde_json::to_string_pretty(seen)?);
+        out(&(serde_json::to_string_pretty(seen)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Vec<String>> = seen
@@ -193,16 +194,17 @@ fn print(seen: &Seen, format: Format) -> Outcome {
         })
         .collect();
     let header = ["LINK", "FROM", "TO", "FRAMES/S", "MBIT/S"];
-    match format {
-        Format::Csv => print!("{}", table::csv(&header, &rows)),
-        _ if rows.is_empty() => println!("no frame within {:.1} s", seen.seconds),
+    out(&match format {
+        Format::Csv => table::csv(&header, &rows),
+        _ if rows.is_empty() => format!("no frame within {:.1} s\n", seen.seconds),
         _ => {
-            print!("{}", table::render(&header, &rows));
+            let mut text = table::render(&header, &rows);
             for component in &seen.topologies {
-                println!("{component}");
+                line!(text, "{component}");
             }
+            text
         }
-    }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

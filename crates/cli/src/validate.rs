@@ -11,6 +11,7 @@ use latlab_report::text::plural;
 use crate::args::{Document, Schema, Validate};
 use crate::failure::{AT_FAULT, Outcome};
 use crate::files::{self, Machine, Mistakes, Source, Unusable};
+use crate::print;
 
 pub fn run(args: &Validate) -> Outcome {
     let mut worst = ExitCode::SUCCESS;
@@ -19,10 +20,10 @@ pub fn run(args: &Validate) -> Outcome {
         let machine = Machine::of(args.facts.as_deref());
         let name = source.name.clone();
         match check(source, machine) {
-            Ok((_, json)) if args.json => println!("{json:#}"),
-            Ok((text, _)) => println!("{name}: good ({text})"),
+            Ok((_, json)) if args.json => print::out(&format!("{json:#}\n"))?,
+            Ok((text, _)) => print::out(&format!("{name}: good ({text})\n"))?,
             Err(Unusable::Mistakes(mistakes)) if args.json => {
-                println!("{:#}", to_json(&mistakes));
+                print::out(&format!("{:#}\n", to_json(&mistakes)))?;
                 worst = ExitCode::from(AT_FAULT);
             }
             Err(unusable) => worst = unusable.outcome()?,
@@ -119,12 +120,9 @@ fn to_json(mistakes: &Mistakes) -> serde_json::Value {
 }
 
 pub fn schema(args: &Schema) -> Outcome {
-    print!(
-        "{}",
-        match args.document {
-            Document::Lab => schema::LAB,
-            Document::Study => schema::STUDY,
-        }
-    );
+    print::out(match args.document {
+        Document::Lab => schema::LAB,
+        Document::Study => schema::STUDY,
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use super::this_machine;
 use crate::args::{HostPower, PowerChange};
 use crate::failure::{Outcome, of_controller};
 use crate::format::Format;
-use crate::table;
+use crate::{print, table};
 
 /// Time in which a controller switches.
 const SWITCH_SECONDS: u64 = 10;
@@ -42,11 +42,11 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostPower) ->
     };
     let (name, word) = (host.name.value.as_str(), word(power));
     let row = [vec![name.to_owned(), word.to_owned()]];
-    match args.format {
-        Format::Table => println!("{name}: {word}"),
-        Format::Json => println!("{}", json!({ "host": name, "power": power })),
-        Format::Csv => print!("{}", table::csv(&["host", "power"], &row)),
-    }
+    print::out(&match args.format {
+        Format::Table => format!("{name}: {word}\n"),
+        Format::Json => format!("{}\n", json!({ "host": name, "power": power })),
+        Format::Csv => table::csv(&["host", "power"], &row),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::args::HostSensors;
 use crate::failure::{Outcome, of_controller};
 use crate::format::Format;
-use crate::table;
+use crate::{print, table};
 
 const HEADER: [&str; 4] = ["SENSOR", "VALUE", "UNIT", "STATE"];
 
@@ -28,10 +28,10 @@ pub fn run(controller: &dyn Controller, args: &HostSensors) -> Outcome {
             ]
         })
         .collect();
-    match args.format {
-        Format::Table => print!("{}", table::render(&HEADER, &rows)),
-        Format::Json => println!("{:#}", json!(sensors)),
-        Format::Csv => print!("{}", table::csv(&HEADER, &rows)),
-    }
+    print::out(&match args.format {
+        Format::Table => table::render(&HEADER, &rows),
+        Format::Json => format!("{:#}\n", json!(sensors)),
+        Format::Csv => table::csv(&HEADER, &rows),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,11 +9,12 @@ use latlab_host::dirs::Dirs;
 use latlab_overlay::links::udp::sealed::{Identity, hexadecimal};
 
 use crate::failure::{Failure, Hint, Outcome, need_root};
+use crate::print;
 
 pub fn run() -> Outcome {
     need_root("host-key", "only root may read the machine's private key")?;
     let identity = of_machine(&Dirs::from_env().host_key())?;
-    println!("{}", hexadecimal(&identity.public()));
+    print::out(&(hexadecimal(&identity.public()) + "\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -21,7 +21,7 @@ use crate::args::HostBoot;
 use crate::failure::{Failure, Outcome};
 use crate::files::Machine;
 use crate::format::Format;
-use crate::{profiles, table, tune};
+use crate::{print, profiles, table, tune};
 
 pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostBoot) -> Outcome {
     let begun = Instant::now();
@@ -35,23 +35,21 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostBoot) -> 
     };
     let (name, words) = (host.name.value.as_str(), parameters.join(" "));
     let seconds = format!("{:.1}", begun.elapsed().as_secs_f64());
-    match args.format {
+    print::out(&match args.format {
         Format::Table if words.is_empty() => {
-            println!("{name}: runs without more parameters after {seconds} s");
+            format!("{name}: runs without more parameters after {seconds} s\n")
         }
-        Format::Table => println!("{name}: runs with `{words}` after {seconds} s"),
+        Format::Table => format!("{name}: runs with `{words}` after {seconds} s\n"),
         Format::Json => {
             let seconds: f64 = seconds.parse().unwrap_or_default();
-            println!(
-                "{}",
-                json!({ "host": name, "seconds": seconds, "command_line": line })
-            );
+            let document = json!({ "host": name, "seconds": seconds, "command_line": line });
+            format!("{document}\n")
         }
         Format::Csv => {
             let row = [vec![name.to_owned(), seconds, line]];
-            print!("{}", table::csv(&["host", "seconds", "command_line"], &row));
+            table::csv(&["host", "seconds", "command_line"], &row)
         }
-    }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
