@@ -26,7 +26,7 @@ pub fn run(args: &Compare) -> Outcome {
         Format::Json => serde_json::to_string_pretty(&comparison)? + "\n",
         Format::Csv => compare::csv(&comparison),
     };
-    crate::print::out(&text)?;
+    crate::print::out_if_read(&text)?;
     let has_failed = match args.fail_if.is_empty() {
         true => comparison.different().next().is_some(),
         false => is_beyond(&args.fail_if, &comparison)?,

@@ -23,7 +23,7 @@ impl Output {
     /// Writes a whole text. Errors: the file exists, or cannot be written.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let Some(path) = &self.output else {
-            return crate::print::out(text);
+            return crate::print::out_if_read(text);
         };
         let mut options = std::fs::OpenOptions::new();
         options

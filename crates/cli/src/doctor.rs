@@ -75,7 +75,7 @@ pub fn run(args: &DoctorArgs) -> Outcome {
         }
         Format::Json => serde_json::to_string_pretty(&facts)? + "\n",
     };
-    crate::print::out(&text)?;
+    crate::print::out_if_read(&text)?;
     let ready = facts.readiness().iter().all(Readiness::is_ready);
     Ok(ExitCode::from(if ready { 0 } else { 1 }))
 }

@@ -92,7 +92,7 @@ pub fn print(rows: &[NodeRow], format: Format) -> Result<(), Failure> {
             table::render(&header, &cells)
         }
     };
-    print::out(&text)
+    print::out_if_read(&text)
 }
 
 /// The columns; the host where a lab names several.

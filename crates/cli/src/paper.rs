@@ -122,5 +122,5 @@ fn print(paper: &PaperComparison, format: Format) -> Result<(), Failure> {
         Format::Json => serde_json::to_string_pretty(paper)? + "\n",
         Format::Csv => latlab_report::paper::csv(paper),
     };
-    crate::print::out(&text)
+    crate::print::out_if_read(&text)
 }

@@ -15,6 +15,14 @@ pub fn out(text: &str) -> Result<(), Failure> {
     written.map_err(|error| unwritten("standard output", &error))
 }
 
+/// As [`out`], before an exit code that tells more than success: a reader that is gone does not take that code away.
+pub fn out_if_read(text: &str) -> Result<(), Failure> {
+    match out(text) {
+        Err(failure) if failure.is_broken_pipe() => Ok(()),
+        printed => printed,
+    }
+}
+
 /// The failure of an output of this process. The error's kind stays, by which a reader that is gone is known.
 pub fn unwritten(output: &str, error: &io::Error) -> Failure {
     let told = format!("cannot write to {output}: {error}");

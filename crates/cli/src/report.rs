@@ -73,7 +73,7 @@ fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
         Format::Json => serde_json::to_string_pretty(summary)? + "\n",
         Format::Csv => terminal::csv(summary),
     };
-    crate::print::out(&text)
+    crate::print::out_if_read(&text)
 }
 
 /// Colours on a terminal, unless NO_COLOR is set (no-color.org).

@@ -39,7 +39,7 @@ pub fn run(args: &Streams) -> Outcome {
         if let Some(demoted) = demoted {
             all["now"] = serde_json::to_value(demoted)?;
         }
-        print::out(&(serde_json::to_string_pretty(&all)? + "\n"))?;
+        print::out_if_read(&(serde_json::to_string_pretty(&all)? + "\n"))?;
         return Ok(code);
     }
     if let Some(demoted) = &demoted {
@@ -63,7 +63,7 @@ pub fn run(args: &Streams) -> Outcome {
         text += "\n";
         text += &render(&head, &rows);
     }
-    print::out(&text)?;
+    print::out_if_read(&text)?;
     Ok(code)
 }
 

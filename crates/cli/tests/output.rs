@@ -1,6 +1,7 @@
-//! Output that cannot be written, or whose reader is gone: the first is a failure, the second none.
+//! Output that cannot be written, or whose reader is gone: the first is a failure, and neither hides another one.
 
 mod common;
+mod made_up;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -54,6 +55,23 @@ fn a_document_that_cannot_be_written_is_a_failure() {
         is_told(ended(command.stdout(full())), "standard output");
         let read = ended(command.stdout(unread()));
         assert_eq!(read, (Some(0), String::new()));
+    }
+}
+
+/// Each ratio of a run to itself is 1.
+#[test]
+fn a_verdict_does_not_depend_on_a_reader() {
+    let runs = made_up::Runs::new("output");
+    let run = runs.write("quick", 3);
+    let run = run.root().to_str().unwrap();
+    for format in ["table", "json", "csv"] {
+        for (limit, code) in [("median > 0.5", 1), ("median > 1.5", 0)] {
+            let command = &mut Command::new(env!("CARGO_BIN_EXE_latlab"));
+            command.args(["compare", run, run, "--format", format, "--fail-if", limit]);
+            let (found, said) = ended(command.stdout(unread()));
+            assert_eq!(found, Some(code), "{said}");
+            is_told(ended(command.stdout(full())), "standard output");
+        }
     }
 }
 

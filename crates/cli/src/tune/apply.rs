@@ -43,7 +43,7 @@ pub fn run(args: &Apply) -> Outcome {
         }
         Format::Table => table::render(&HEADER, &rows(&applied)),
     };
-    crate::print::out(&out)?;
+    crate::print::out_if_read(&out)?;
     Ok(code(applied.is_good()))
 }
 

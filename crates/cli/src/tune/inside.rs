@@ -24,6 +24,6 @@ pub fn run_inside(
     let mut arguments = vec![verb, "--format", format];
     arguments.extend(more.iter().map(String::as_str));
     let (out, code) = lab.tune_inside(node, &arguments).map_err(explain)?;
-    crate::print::out(&String::from_utf8_lossy(&out))?;
+    crate::print::out_if_read(&String::from_utf8_lossy(&out))?;
     Ok(Some(ExitCode::from(code as u8)))
 }

@@ -48,7 +48,7 @@ pub fn run(args: &Verify) -> Outcome {
         }
         Format::Table => table::render(&HEADER, &rows),
     };
-    crate::print::out(&out)?;
+    crate::print::out_if_read(&out)?;
     Ok(if drift.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -36,7 +36,11 @@ pub fn run(args: &Watch) -> Outcome {
         std::thread::sleep(left.map_or(INTERVAL, |left| left.min(INTERVAL)));
         let found = watcher.look();
         seen |= !found.is_empty();
-        print(&found, args.json)?;
+        match print(&found, args.json) {
+            // Its last line was an intruder.
+            Err(failure) if failure.is_broken_pipe() => break,
+            printed => printed?,
+        }
         if stop.load(Ordering::Relaxed) || end.is_some_and(|end| Instant::now() >= end) {
             break;
         }
