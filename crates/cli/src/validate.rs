@@ -15,21 +15,56 @@ use crate::print;
 
 pub fn run(args: &Validate) -> Outcome {
     let mut worst = ExitCode::SUCCESS;
+    let mut documents = Vec::new();
     for path in &args.files {
-        let source = Source::read(path)?;
         let machine = Machine::of(args.facts.as_deref());
-        let name = source.name.clone();
-        match check(source, machine) {
-            Ok((_, json)) if args.json => print::out(&format!("{json:#}\n"))?,
-            Ok((text, _)) => print::out(&format!("{name}: good ({text})\n"))?,
-            Err(Unusable::Mistakes(mistakes)) if args.json => {
-                print::out(&format!("{:#}\n", to_json(&mistakes)))?;
-                worst = ExitCode::from(AT_FAULT);
+        let (name, checked) = match Source::read(path) {
+            Ok(source) => (source.name.clone(), check(source, machine)),
+            Err(failure) => (path.display().to_string(), Err(failure.into())),
+        };
+        let mut document = match checked {
+            Ok((text, json)) => {
+                if !args.json {
+                    print::out_if_read(&format!("{name}: good ({text})\n"))?;
+                }
+                json
             }
-            Err(unusable) => worst = unusable.outcome()?,
+            Err(Unusable::Failure(failure)) if args.files.len() == 1 => return Err(failure),
+            Err(unusable) => {
+                worst = ExitCode::from(AT_FAULT);
+                told(unusable, args.json)
+            }
+        };
+        if args.files.len() > 1 {
+            document["file"] = name.into();
         }
+        documents.push(document);
+    }
+    if args.json {
+        let text = match documents.as_slice() {
+            [one] => format!("{one:#}\n"),
+            all => format!("{:#}\n", serde_json::Value::from(all)),
+        };
+        print::out_if_read(&text)?;
     }
     Ok(worst)
+}
+
+/// Tells why a document cannot be used; the reason as JSON, which has the mistakes in place of the text.
+fn told(unusable: Unusable, as_json: bool) -> serde_json::Value {
+    match unusable {
+        Unusable::Mistakes(mistakes) => {
+            if !as_json {
+                mistakes.print();
+            }
+            to_json(&mistakes)
+        }
+        Unusable::Failure(failure) => {
+            eprint!("{failure}");
+            let (error, hint) = failure.lines();
+            serde_json::json!({ "error": error, "hint": hint })
+        }
+    }
 }
 
 /// Plans a document: its size as text, and the plan.

@@ -80,3 +80,48 @@ fn every_example_is_good_on_a_large_machine() {
         }
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let validate = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_latlab"));
+        command.current_dir(&root).args(["validate", "--facts"]);
+        command.arg(model_tests().join("facts/large.json"));
+        let output = command.args(words).output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|s| String::from_utf8(s).unwrap());
+        (output.status.code(), out, err)
+    };
+    let files = [
+        "nowhere.yaml",
+        "studies/limits.yaml",
+        "README.md",
+        "labs/pair.yaml",
+    ];
+    let (code, out, err) = validate(&files);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(
+        err.starts_with("latlab: cannot read nowhere.yaml: "),
+        "{err}"
+    );
+    assert!(err.contains("in README.md; nothing was changed"), "{err}");
+    assert_eq!(out.lines().count(), 2, "{out}");
+    let (code, out, err) = validate(&[&["--json"][..], &files].concat());
+    assert_eq!((code, err.lines().count()), (Some(2), 2), "{err}");
+    let all: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let all = all.as_array().unwrap();
+    for (document, (file, key)) in all
+        .iter()
+        .zip(files.iter().zip(["error", "cells", "mistakes", "nodes"]))
+    {
+        assert_eq!(document["file"], *file);
+        assert!(!document[key].is_null(), "{document:#}");
+    }
+    assert_eq!(all.len(), files.len());
+    // One alone has no name, and no array around it.
+    let (code, out, _) = validate(&["--json", "labs/pair.yaml"]);
+    let one: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert!(code == Some(0) && one["nodes"].is_array() && one["file"].is_null());
+    let (code, out, _) = validate(&["--json", "nowhere.yaml"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+}

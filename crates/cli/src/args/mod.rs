@@ -182,7 +182,7 @@ pub struct Validate {
     /// Plan for the machine described here (by `latlab doctor --format json`), not this one.
     #[arg(long, value_name = "FILE")]
     pub facts: Option<PathBuf>,
-    /// Print the diagnostics, or the plan when there are none, as JSON.
+    /// Print the diagnostics, or the plan when there are none, as JSON; of several files an array of them.
     #[arg(long)]
     pub json: bool,
 }
