@@ -38,5 +38,5 @@ pub fn run(args: &Exec) -> Outcome {
     if args.tty {
         return terminal::run(&lab, &args.node, &command);
     }
-    pipes::run(&lab, &args.node, &command)
+    pipes::run(&lab, &args.node, &command, args.over_ssh)
 }

@@ -7,14 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use latlab_host::lab::{self, Lab};
 use latlab_host::nodes::session::{Command, NotStarted};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::raise;
 
 use crate::failure::{Failure, Outcome, explain};
 use crate::print;
 
-/// Runs it to its end; its exit code. Errors: an output that cannot be written, unless its reader is gone.
-pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
+/// Runs it to its end; its exit code. Over ssh the end of the connection is a SIGHUP to the command. Errors: an output
+/// that cannot be written, unless its reader is gone.
+pub fn run(lab: &Lab, node: &str, command: &Command, over_ssh: bool) -> Outcome {
     let mut session = lab.start(node, command).map_err(not_run)?;
     let signal = session.signaller();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
@@ -22,7 +26,7 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
     let is_over = Arc::clone(&has_ended);
     std::thread::spawn(move || {
         for number in &mut signals {
-            if is_over.load(Ordering::Relaxed) {
+            if is_over.load(Ordering::SeqCst) {
                 // Processes that the command left behind still have its outputs, and are not waited for any more.
                 std::process::exit(128 + number);
             }
@@ -30,6 +34,10 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
             signal(number).ok();
         }
     });
+    let is_cut = Arc::new(AtomicBool::new(false));
+    if over_ssh {
+        hang_up_at_the_end(Arc::clone(&is_cut));
+    }
     if let Some(stdin) = session.take_stdin() {
         // Not joined: a terminal's read cannot be interrupted, and the process ends anyway.
         std::thread::spawn(move || copy(io::stdin(), stdin));
@@ -41,8 +49,13 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
         stderr.map(|s| std::thread::spawn(|| (copy(s, io::stderr()), "standard error"))),
     ];
     let exit = session.wait();
-    has_ended.store(true, Ordering::Relaxed);
+    has_ended.store(true, Ordering::SeqCst);
     let exit = exit.map_err(|e| not_run(lab.unusable(node, e)))?;
+    let code = ExitCode::from(exit.shell_code() as u8);
+    if is_cut.load(Ordering::SeqCst) {
+        // There is no reader of what processes that the command left behind have to say.
+        return Ok(code);
+    }
     for thread in outputs.into_iter().flatten() {
         if let Ok((Err(error), output)) = thread.join() {
             if error.kind() != io::ErrorKind::BrokenPipe {
@@ -50,7 +63,22 @@ pub fn run(lab: &Lab, node: &str, command: &Command) -> Outcome {
             }
         }
     }
-    Ok(ExitCode::from(exit.shell_code() as u8))
+    Ok(code)
+}
+
+/// Sends this process SIGHUP when the connection of ssh has ended, of which sshd tells a command without a terminal
+/// nothing. The end of the standard error is the sign: a user may end the input, and `| head` the output, while the
+/// connection goes on.
+fn hang_up_at_the_end(is_cut: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let stderr = io::stderr();
+        // An error and a hang-up are reported unasked.
+        let mut end = [PollFd::new(&stderr, PollFlags::empty())];
+        if retry_on_intr(|| poll(&mut end, None)).is_ok() {
+            is_cut.store(true, Ordering::SeqCst);
+            raise(SIGHUP).ok();
+        }
+    });
 }
 
 /// A command that did not run gets a shell's exit code, which scripts can tell from the command's own.

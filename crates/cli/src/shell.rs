@@ -23,6 +23,6 @@ pub fn run(args: &Shell) -> Outcome {
     if terminal::is_there() {
         terminal::run(&lab, &args.node, &command)
     } else {
-        pipes::run(&lab, &args.node, &command)
+        pipes::run(&lab, &args.node, &command, args.over_ssh)
     }
 }

@@ -395,6 +395,50 @@ fn a_deployment_that_is_killed_leaves_nothing_that_destroy_does_not_find() {
     );
 }
 
+/// Without a terminal, sshd tells a command nothing of the end of its connection.
+#[test]
+fn a_command_on_another_host_ends_with_its_connection() {
+    const NAME: &str = "a_command_on_another_host_ends_with_its_connection";
+    enter(NAME, |bench| {
+        let mut cluster = Cluster::new(bench, 1);
+        cluster.start_ssh(bench);
+        let lab = format!(
+            "name: NAME\n{}topology: {{nodes: {{c: {{kind: native, host: n1}}}}}}\n",
+            hosts(1, false)
+        );
+        let name = bench.deploy("one", &lab);
+        let sleeps = || {
+            let mut ssh = Command::new("ssh");
+            finish(ssh.args(["n1", "pgrep", "-x", "sleep"])).code == 0
+        };
+        for words in [
+            &["exec", &name, "c", "--", "sleep", "600"][..],
+            &["shell", &name, "c"],
+        ] {
+            let mut command = bench.command(words);
+            command.stdin(Stdio::piped());
+            let mut child = command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // Its end would end the shell.
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(b"sleep 600\n").unwrap();
+            until("it runs there", sleeps);
+            common::signal(child.id(), "INT");
+            common::finished(child);
+            until("it has ended there", || !sleeps());
+            drop(stdin);
+        }
+        // The end of the input is not that of the connection.
+        let said = bench.exec(&name, "c", &["sh", "-c", "cat; exit 7"]);
+        assert_eq!(said.code, 7, "{said:#?}");
+        bench.latlab(&["destroy", &name]).good();
+        nothing_is_left(bench, 1..=1);
+    });
+}
+
 #[test]
 fn nodes_are_placed_on_hosts_by_capacity_and_links() {
     enter("nodes_are_placed_on_hosts_by_capacity_and_links", |bench| {

@@ -23,6 +23,9 @@ pub struct Exec {
     /// Do not wait: print the command's pid inside and the file that takes its output. It ends with its node.
     #[arg(long, conflicts_with = "tty")]
     pub detach: bool,
+    /// End the command when the connection of ssh ends. `latlab exec` gives this to another host by itself.
+    #[arg(long, hide = true)]
+    pub over_ssh: bool,
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true)]
     pub command: Vec<String>,
@@ -35,4 +38,7 @@ pub struct Shell {
     pub lab: String,
     /// Name of the node.
     pub node: String,
+    /// End the shell when the connection of ssh ends. `latlab shell` gives this to another host by itself.
+    #[arg(long, hide = true)]
+    pub over_ssh: bool,
 }

@@ -13,5 +13,6 @@ pub fn run(lab: &Lab, node: &str) -> Outcome {
         lab,
         node,
         &Command::new([agent.as_str(), "serve", "--stdio"]),
+        false,
     )
 }
