@@ -15,7 +15,7 @@ use super::remote::Answer;
 use crate::args::Deploy;
 use crate::failure::{Failure, INTERRUPTED, NOT_UNDONE, Outcome};
 use crate::files::Source;
-use crate::{inspect, progress, signals};
+use crate::{inspect, print, progress, signals};
 
 pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     let record = Record::of(lab);
@@ -146,6 +146,6 @@ fn show(record: &Record, answers: &[Answer]) -> Outcome {
             }
         }
     }
-    println!("{:#}", serde_json::Value::Object(plans));
+    print::out(&format!("{:#}\n", serde_json::Value::Object(plans)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -57,7 +57,7 @@ impl Divided {
         });
         let mut reasons = Vec::new();
         for ((host, _), answer) in self.elsewhere.iter().zip(&answers) {
-            print::out(&answer.output)?;
+            print::out_if_read(&answer.output)?;
             if !answer.is_good() {
                 reasons.push(format!("host `{}`: {}", host.name, answer.reason()));
             }
