@@ -5,12 +5,12 @@ mod common;
 
 use std::fs;
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cluster::labs::{hosts, labs_on, nothing_is_left, on};
 use cluster::{Cluster, address};
-use common::{enter, finish, until};
+use common::{Bench, enter, finish, until};
 
 /// A node on each of two machines, joined over `carrier`.
 fn pair(carrier: &str) -> String {
@@ -248,6 +248,18 @@ fn what_is_on_a_host_that_is_away_is_removed_when_it_is_back() {
     );
 }
 
+/// A deployment of a pair whose second host has its part, and waits for the node's command.
+fn half_deployed(bench: &Bench) -> (String, Child) {
+    let slow = pair("udp").replace("host: n2}", "host: n2, exec: 'sleep 60'}");
+    let file = bench.file("pair", &slow);
+    let name = bench.name("pair");
+    let mut deploy = bench.command(&["deploy", &file]);
+    let pipes = deploy.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let deploying = pipes.spawn().unwrap();
+    until("the second host deploys", || labs_on(2).contains(&name));
+    (name, deploying)
+}
+
 #[test]
 fn a_host_that_dies_while_it_deploys_takes_the_lab_with_it() {
     enter(
@@ -255,14 +267,7 @@ fn a_host_that_dies_while_it_deploys_takes_the_lab_with_it() {
         |bench| {
             let mut cluster = Cluster::new(bench, 2);
             cluster.start_ssh(bench);
-            let slow = pair("udp").replace("host: n2}", "host: n2, exec: 'sleep 60'}");
-            let file = bench.file("pair", &slow);
-            let name = bench.name("pair");
-            let mut deploy = bench.command(&["deploy", &file]);
-            let pipes = deploy.stdout(Stdio::piped()).stderr(Stdio::piped());
-            let deploying = pipes.spawn().unwrap();
-            // Its part is there, and waits for the node's command.
-            until("the second host deploys", || labs_on(2).contains(&name));
+            let (name, deploying) = half_deployed(bench);
             cluster.cut(2);
             let said = common::finished(deploying);
             said.ended_badly(3, "host `n2`: no connection", "removes what is still on n2");
@@ -281,13 +286,7 @@ fn a_latlab_that_is_killed_on_a_host_leaves_nothing_there() {
         |bench| {
             let mut cluster = Cluster::new(bench, 2);
             cluster.start_ssh(bench);
-            let slow = pair("udp").replace("host: n2}", "host: n2, exec: 'sleep 60'}");
-            let file = bench.file("pair", &slow);
-            let name = bench.name("pair");
-            let mut deploy = bench.command(&["deploy", &file]);
-            let pipes = deploy.stdout(Stdio::piped()).stderr(Stdio::piped());
-            let deploying = pipes.spawn().unwrap();
-            until("the second host deploys", || labs_on(2).contains(&name));
+            let (name, deploying) = half_deployed(bench);
             // Only the processes of that host are seen there.
             let kill = "kill -KILL $(pgrep --full 'deploy [-] --format json')";
             finish(Command::new("ssh").args(["n2", kill])).good();
