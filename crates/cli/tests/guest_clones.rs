@@ -108,7 +108,7 @@ fn a_clone_that_cannot_be_is_refused() {
                 "hardware: {preallocate: true}",
                 "memory of a particular kind",
             ),
-            ("tuning: isolated", "follows a profile"),
+            ("tuning: isolated", "follows profile `isolated`"),
         ] {
             let content = format!(
                 "name: NAME\ntopology: {{nodes: {{a: {{kind: vm, start: clone, {fields}}}}}}}\n"
