@@ -286,7 +286,7 @@ fn a_latlab_that_is_killed_on_a_host_leaves_nothing_there() {
         |bench| {
             let mut cluster = Cluster::new(bench, 2);
             cluster.start_ssh(bench);
-            let (name, deploying) = half_deployed(bench);
+            let (_, deploying) = half_deployed(bench);
             // Only the processes of that host are seen there.
             let kill = "kill -KILL $(pgrep --full 'deploy [-] --format json')";
             finish(Command::new("ssh").args(["n2", kill])).good();
