@@ -114,11 +114,11 @@ int main(void)
 ";
 
 #[test]
-fn a_guest_that_writes_faster_than_it_is_copied_is_stopped_and_moves() {
+fn a_guest_moves_that_writes_faster_than_it_is_copied() {
     if !guests() || !can_move() {
         return;
     }
-    let name = "a_guest_that_writes_faster_than_it_is_copied_is_stopped_and_moves";
+    let name = "a_guest_moves_that_writes_faster_than_it_is_copied";
     enter(name, |bench| {
         let root = bench.small_root();
         let source = bench.root().join("writer.c");
