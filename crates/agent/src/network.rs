@@ -8,19 +8,13 @@ use std::time::{Duration, Instant};
 
 use latlab_netlink::{Address, Handle, Link, LinkChange, MacAddress, Route};
 use latlab_wire::channel::NetworkConfig;
+use latlab_wire::quiet::QUIET_IPV6;
 
 use crate::files;
 
 const HOSTS: &str = "/etc/hosts";
 /// Settings of IPv6: a directory for each interface, one for those to come.
 const IPV6_SETTINGS: &str = "/proc/sys/net/ipv6/conf";
-/// Those of every namespace that the host makes (`host/sys/netns.rs`), with their reasons.
-const QUIET_IPV6: [(&str, &str); 4] = [
-    ("accept_dad", "0"),
-    ("accept_ra", "0"),
-    ("router_solicitations", "0"),
-    ("mldv2_unsolicited_report_interval", "86400000"),
-];
 
 /// How long an interface may take to appear after its driver was loaded.
 const APPEAR: Duration = Duration::from_secs(5);

@@ -10,6 +10,7 @@ pub mod channel;
 pub mod corpus;
 pub mod overlay;
 pub mod probe;
+pub mod quiet;
 pub mod samples;
 pub mod scratch;
 pub mod streams;

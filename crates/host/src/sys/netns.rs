@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use latlab_netlink::{Handle, LinkChange};
+use latlab_wire::quiet::QUIET_IPV6;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
@@ -27,22 +28,6 @@ use super::{Error, Errors};
 
 /// The calling thread's network namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
-
-/// Settings of every namespace we make, below `/proc/sys`, applied before any interface exists in it.
-///
-/// Addresses must be usable at once (no duplicate address detection on the link-local ones either)
-/// and nothing may be sent that the lab did not ask for: router solicitations would disturb a
-/// measurement and could configure addresses from outside. The repetition of multicast membership
-/// reports, up to a second after everything is ready, is put off to some time in a day.
-const SYSCTLS: &[(&str, &str)] = &[
-    ("net/ipv6/conf/default/accept_dad", "0"),
-    ("net/ipv6/conf/default/accept_ra", "0"),
-    ("net/ipv6/conf/default/router_solicitations", "0"),
-    (
-        "net/ipv6/conf/default/mldv2_unsolicited_report_interval",
-        "86400000",
-    ),
-];
 
 #[derive(Debug, Clone)]
 pub struct NewNetNs {
@@ -219,7 +204,11 @@ pub fn unshare() -> Result<(), Error> {
 }
 
 fn prepare(new: &NewNetNs) -> Result<(), Error> {
-    for (key, value) in SYSCTLS.iter().chain(new.sysctls) {
+    // Before any interface exists, so that each copies them.
+    for (name, value) in QUIET_IPV6 {
+        set_sysctl(&format!("net/ipv6/conf/default/{name}"), value)?;
+    }
+    for (key, value) in new.sysctls {
         set_sysctl(key, value)?;
     }
     start_loopback(new.path.display())
