@@ -342,7 +342,7 @@ pub fn probe_header() -> Vec<Vec<u8>> {
         sequence: 2,
         intended_ns: 3,
     };
-    repr.emit(&mut probe::Packet::new_unchecked(&mut packet[..]));
+    repr.emit(&mut packet);
     let mut request = vec![0; 100];
     let repr = probe::TransactionRepr {
         kind: probe::TransactionKind::Request,
@@ -350,7 +350,7 @@ pub fn probe_header() -> Vec<Vec<u8>> {
         message_bytes: 100,
         reply_bytes: 200,
     };
-    repr.emit(&mut probe::Transaction::new_unchecked(&mut request[..]));
+    repr.emit(&mut request);
     vec![packet, request]
 }
 

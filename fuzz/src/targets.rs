@@ -365,17 +365,16 @@ pub fn probe_output(data: &[u8]) -> u64 {
 
 /// The headers inside packets; accepted ones encode to the same bytes.
 pub fn probe_header(data: &[u8]) -> u64 {
-    let packet = probe::Packet::new_checked(data).and_then(|view| probe::PacketRepr::parse(&view));
+    let packet = probe::PacketRepr::parse(data);
     if let Ok(repr) = &packet {
         let mut bytes = [0; probe::HEADER_BYTES];
-        repr.emit(&mut probe::Packet::new_unchecked(&mut bytes[..]));
+        repr.emit(&mut bytes);
         assert_eq!(bytes, data[..probe::HEADER_BYTES]);
     }
-    let view = probe::Transaction::new_checked(data);
-    let transaction = view.and_then(|view| probe::TransactionRepr::parse(&view));
+    let transaction = probe::TransactionRepr::parse(data);
     if let Ok(repr) = &transaction {
         let mut bytes = [0; probe::HEADER_BYTES];
-        repr.emit(&mut probe::Transaction::new_unchecked(&mut bytes[..]));
+        repr.emit(&mut bytes);
         // The reserved byte is ignored.
         bytes[3] = data[3];
         assert_eq!(bytes, data[..probe::HEADER_BYTES]);

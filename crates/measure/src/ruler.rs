@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use latlab_host::links::wire::Wire;
 use latlab_model::results::{Ruler, samples_needed};
 use latlab_trace::taps::{Point, Side, Tap};
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 
 use crate::affinity::pin_thread;
 use crate::percentile::percentile;
@@ -88,7 +88,7 @@ fn send(socket: &UdpSocket, packets: u32) -> std::io::Result<()> {
             sequence,
             intended_ns: due.as_nanos() as u64,
         };
-        header.emit(&mut Packet::new_unchecked(&mut payload[..]));
+        header.emit(&mut payload);
         socket.send(&payload)?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 //! The stamp is set where the frame leaves the other end of the wire, before anything of the device's and behind
 //! everything of the sender's, a tap included. So it shows the device's own time, with and without taps.
 
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 use latlab_wire::samples::{Record, flags};
 
 use crate::error::Result;
@@ -29,7 +29,7 @@ impl Arrivals {
     /// A frame as a packet socket hands it over, and the kernel's `CLOCK_REALTIME` stamp of it.
     pub fn note(&mut self, frame: &[u8], kernel_ns: Option<u64>) {
         let payload = frame.get(HEADERS..).filter(|p| p.len() >= HEADER_BYTES);
-        let packet = payload.and_then(|p| PacketRepr::parse(&Packet::new_unchecked(p)).ok());
+        let packet = payload.and_then(|p| PacketRepr::parse(p).ok());
         let (Some(packet), true) = (packet, self.records.len() < self.room) else {
             return;
         };
@@ -71,7 +71,7 @@ mod tests {
                 sequence,
                 intended_ns: 0,
             };
-            ours.emit(&mut Packet::new_unchecked(&mut frame[HEADERS..]));
+            ours.emit(&mut frame[HEADERS..]);
             arrivals.note(&frame, (sequence == 7).then_some(1_000));
         }
         let found: Vec<_> = arrivals

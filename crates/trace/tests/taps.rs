@@ -7,7 +7,7 @@ use std::process::Command;
 use latlab_host::links::wire::Wire;
 use latlab_trace::Error;
 use latlab_trace::taps::{Point, Side, Tap};
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 
 /// Sends packets of ours, and waits until all of them have come.
 fn pass(from: &UdpSocket, to: &UdpSocket, sequences: Range<u32>) {
@@ -18,7 +18,7 @@ fn pass(from: &UdpSocket, to: &UdpSocket, sequences: Range<u32>) {
             sequence,
             intended_ns: 0,
         };
-        header.emit(&mut Packet::new_unchecked(&mut payload[..]));
+        header.emit(&mut payload);
         from.send(&payload).unwrap();
     }
     sequences.for_each(|_| {

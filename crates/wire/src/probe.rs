@@ -14,9 +14,7 @@
 //! Everything is **big endian**: these bytes travel on a network, where packet analysers and the
 //! BPF programs of the taps read them next to other headers in network order.
 //!
-//! As in smoltcp, a header is two types. [`Packet`] and [`Transaction`] view bytes in place: made
-//! with `new_checked` they never panic afterwards. [`PacketRepr`] and [`TransactionRepr`] are the
-//! meaning; `parse` accepts only what the probes send.
+//! `parse` accepts only what the probes send.
 
 use thiserror::Error;
 
@@ -70,58 +68,6 @@ fn u64_at(bytes: &[u8], at: core::ops::Range<usize>) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet<T: AsRef<[u8]>> {
-    buffer: T,
-}
-
-impl<T: AsRef<[u8]>> Packet<T> {
-    /// Views `buffer` without looking at it. The accessors panic when it is shorter than [`HEADER_BYTES`].
-    pub const fn new_unchecked(buffer: T) -> Packet<T> {
-        Packet { buffer }
-    }
-
-    /// Views `buffer` if it is long enough for every accessor.
-    pub fn new_checked(buffer: T) -> Result<Packet<T>, Error> {
-        check_len(buffer.as_ref())?;
-        Ok(Packet { buffer })
-    }
-
-    pub fn magic(&self) -> u16 {
-        u16_at(self.buffer.as_ref(), field::MAGIC)
-    }
-
-    pub fn flow(&self) -> u16 {
-        u16_at(self.buffer.as_ref(), field::FLOW)
-    }
-
-    pub fn sequence(&self) -> u32 {
-        u32_at(self.buffer.as_ref(), field::SEQUENCE)
-    }
-
-    pub fn intended_ns(&self) -> u64 {
-        u64_at(self.buffer.as_ref(), field::INTENDED)
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    pub fn fill_magic(&mut self) {
-        self.buffer.as_mut()[field::MAGIC].copy_from_slice(&PACKET_MAGIC.to_be_bytes());
-    }
-
-    pub fn set_flow(&mut self, flow: u16) {
-        self.buffer.as_mut()[field::FLOW].copy_from_slice(&flow.to_be_bytes());
-    }
-
-    pub fn set_sequence(&mut self, sequence: u32) {
-        self.buffer.as_mut()[field::SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
-    }
-
-    pub fn set_intended_ns(&mut self, intended_ns: u64) {
-        self.buffer.as_mut()[field::INTENDED].copy_from_slice(&intended_ns.to_be_bytes());
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketRepr {
     /// Which sender's stream the packet belongs to.
     pub flow: u16,
@@ -132,95 +78,39 @@ pub struct PacketRepr {
 }
 
 impl PacketRepr {
-    pub fn parse<T: AsRef<[u8]>>(packet: &Packet<T>) -> Result<PacketRepr, Error> {
-        check_len(packet.buffer.as_ref())?;
-        match packet.magic() {
+    #[inline]
+    pub fn parse(payload: &[u8]) -> Result<PacketRepr, Error> {
+        check_len(payload)?;
+        match u16_at(payload, field::MAGIC) {
             PACKET_MAGIC => Ok(PacketRepr {
-                flow: packet.flow(),
-                sequence: packet.sequence(),
-                intended_ns: packet.intended_ns(),
+                flow: u16_at(payload, field::FLOW),
+                sequence: u32_at(payload, field::SEQUENCE),
+                intended_ns: u64_at(payload, field::INTENDED),
             }),
             other => Err(Error::Magic(other)),
         }
     }
 
-    pub const fn buffer_len(&self) -> usize {
-        HEADER_BYTES
-    }
-
-    /// Writes the header. Panics when the buffer is shorter than [`HEADER_BYTES`].
-    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, packet: &mut Packet<T>) {
-        packet.fill_magic();
-        packet.set_flow(self.flow);
-        packet.set_sequence(self.sequence);
-        packet.set_intended_ns(self.intended_ns);
+    /// Writes the header. Panics when the payload is shorter than [`HEADER_BYTES`].
+    #[inline]
+    pub fn emit(&self, payload: &mut [u8]) {
+        payload[field::MAGIC].copy_from_slice(&PACKET_MAGIC.to_be_bytes());
+        payload[field::FLOW].copy_from_slice(&self.flow.to_be_bytes());
+        payload[field::SEQUENCE].copy_from_slice(&self.sequence.to_be_bytes());
+        payload[field::INTENDED].copy_from_slice(&self.intended_ns.to_be_bytes());
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionKind {
-    Request,
-    Response,
+    Request = 1,
+    Response = 2,
 }
 
-impl TransactionKind {
-    const fn code(self) -> u8 {
-        match self {
-            TransactionKind::Request => 1,
-            TransactionKind::Response => 2,
-        }
-    }
-}
-
-/// A request's or response's header, viewed in place.
+/// A request's or response's header.
 ///
 /// The message length is inside, so that a TCP stream can be cut into messages; the wanted length
 /// of the reply is inside, so that a server needs no setting to serve different clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transaction<T: AsRef<[u8]>> {
-    buffer: T,
-}
-
-impl<T: AsRef<[u8]>> Transaction<T> {
-    /// Views `buffer` without looking at it. The accessors panic when it is shorter than [`HEADER_BYTES`].
-    pub const fn new_unchecked(buffer: T) -> Transaction<T> {
-        Transaction { buffer }
-    }
-
-    pub fn new_checked(buffer: T) -> Result<Transaction<T>, Error> {
-        check_len(buffer.as_ref())?;
-        Ok(Transaction { buffer })
-    }
-
-    pub fn magic(&self) -> u16 {
-        u16_at(self.buffer.as_ref(), field::MAGIC)
-    }
-
-    pub fn kind(&self) -> u8 {
-        self.buffer.as_ref()[field::KIND]
-    }
-
-    pub fn sequence(&self) -> u32 {
-        u32_at(self.buffer.as_ref(), field::SEQUENCE)
-    }
-
-    pub fn message_bytes(&self) -> u32 {
-        u32_at(self.buffer.as_ref(), field::MESSAGE_BYTES)
-    }
-
-    /// Length of the reply asked for, header included, in bytes.
-    pub fn reply_bytes(&self) -> u32 {
-        u32_at(self.buffer.as_ref(), field::REPLY_BYTES)
-    }
-}
-
-impl<T: AsRef<[u8]> + AsMut<[u8]>> Transaction<T> {
-    /// Writes the sequence number, the one field that changes from request to request.
-    pub fn set_sequence(&mut self, sequence: u32) {
-        self.buffer.as_mut()[field::SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
-    }
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionRepr {
     pub kind: TransactionKind,
@@ -233,42 +123,46 @@ pub struct TransactionRepr {
 }
 
 impl TransactionRepr {
-    pub fn parse<T: AsRef<[u8]>>(message: &Transaction<T>) -> Result<TransactionRepr, Error> {
-        check_len(message.buffer.as_ref())?;
-        if message.magic() != TRANSACTION_MAGIC {
-            return Err(Error::Magic(message.magic()));
+    #[inline]
+    pub fn parse(message: &[u8]) -> Result<TransactionRepr, Error> {
+        check_len(message)?;
+        let magic = u16_at(message, field::MAGIC);
+        if magic != TRANSACTION_MAGIC {
+            return Err(Error::Magic(magic));
         }
-        let kind = match message.kind() {
+        let kind = match message[field::KIND] {
             1 => TransactionKind::Request,
             2 => TransactionKind::Response,
             other => return Err(Error::Kind(other)),
         };
-        let message_bytes = message.message_bytes();
+        let message_bytes = u32_at(message, field::MESSAGE_BYTES);
         if (message_bytes as usize) < HEADER_BYTES {
             return Err(Error::MessageBytes(message_bytes));
         }
         Ok(TransactionRepr {
             kind,
-            sequence: message.sequence(),
+            sequence: u32_at(message, field::SEQUENCE),
             message_bytes,
-            reply_bytes: message.reply_bytes(),
+            reply_bytes: u32_at(message, field::REPLY_BYTES),
         })
     }
 
-    pub const fn buffer_len(&self) -> usize {
-        HEADER_BYTES
+    /// Writes the header. Panics when the message is shorter than [`HEADER_BYTES`].
+    #[inline]
+    pub fn emit(&self, message: &mut [u8]) {
+        message[field::MAGIC].copy_from_slice(&TRANSACTION_MAGIC.to_be_bytes());
+        message[field::KIND] = self.kind as u8;
+        message[field::RESERVED] = 0;
+        set_sequence(message, self.sequence);
+        message[field::MESSAGE_BYTES].copy_from_slice(&self.message_bytes.to_be_bytes());
+        message[field::REPLY_BYTES].copy_from_slice(&self.reply_bytes.to_be_bytes());
     }
+}
 
-    /// Writes the header. Panics when the buffer is shorter than [`HEADER_BYTES`].
-    pub fn emit<T: AsRef<[u8]> + AsMut<[u8]>>(&self, message: &mut Transaction<T>) {
-        let bytes = message.buffer.as_mut();
-        bytes[field::MAGIC].copy_from_slice(&TRANSACTION_MAGIC.to_be_bytes());
-        bytes[field::KIND] = self.kind.code();
-        bytes[field::RESERVED] = 0;
-        bytes[field::SEQUENCE].copy_from_slice(&self.sequence.to_be_bytes());
-        bytes[field::MESSAGE_BYTES].copy_from_slice(&self.message_bytes.to_be_bytes());
-        bytes[field::REPLY_BYTES].copy_from_slice(&self.reply_bytes.to_be_bytes());
-    }
+/// Writes the sequence number, the one field that changes from request to request.
+#[inline]
+pub fn set_sequence(message: &mut [u8], sequence: u32) {
+    message[field::SEQUENCE].copy_from_slice(&sequence.to_be_bytes());
 }
 
 fn check_len(bytes: &[u8]) -> Result<(), Error> {
@@ -305,22 +199,20 @@ mod tests {
 
     #[test]
     fn packet_is_read_as_written() {
-        let view = Packet::new_checked(&PACKET[..]).unwrap();
-        assert_eq!(PacketRepr::parse(&view), Ok(PACKET_REPR));
+        assert_eq!(PacketRepr::parse(&PACKET), Ok(PACKET_REPR));
         let mut bytes = [0xa5; 16];
-        PACKET_REPR.emit(&mut Packet::new_unchecked(&mut bytes[..]));
+        PACKET_REPR.emit(&mut bytes);
         assert_eq!(bytes, PACKET);
     }
 
     #[test]
     fn transaction_is_read_as_written() {
-        let view = Transaction::new_checked(&REQUEST[..]).unwrap();
-        assert_eq!(TransactionRepr::parse(&view), Ok(REQUEST_REPR));
+        assert_eq!(TransactionRepr::parse(&REQUEST), Ok(REQUEST_REPR));
         let mut bytes = [0xa5; 16];
-        REQUEST_REPR.emit(&mut Transaction::new_unchecked(&mut bytes[..]));
+        REQUEST_REPR.emit(&mut bytes);
         assert_eq!(bytes, REQUEST);
-        Transaction::new_unchecked(&mut bytes[..]).set_sequence(5);
-        assert_eq!(Transaction::new_unchecked(&bytes[..]).sequence(), 5);
+        set_sequence(&mut bytes, 5);
+        assert_eq!(TransactionRepr::parse(&bytes).unwrap().sequence, 5);
     }
 
     #[test]
@@ -331,33 +223,15 @@ mod tests {
 
     #[test]
     fn foreign_bytes_are_refused() {
-        assert_eq!(
-            Packet::new_checked(&PACKET[..15]),
-            Err(Error::Truncated(15))
-        );
-        assert_eq!(
-            PacketRepr::parse(&Packet::new_unchecked(&PACKET[..3])),
-            Err(Error::Truncated(3)),
-        );
-        assert_eq!(
-            PacketRepr::parse(&Packet::new_unchecked(REQUEST)),
-            Err(Error::Magic(0x4c52))
-        );
-        assert_eq!(
-            TransactionRepr::parse(&Transaction::new_unchecked(PACKET)),
-            Err(Error::Magic(0x4c50)),
-        );
+        assert_eq!(PacketRepr::parse(&PACKET[..15]), Err(Error::Truncated(15)));
+        assert_eq!(PacketRepr::parse(&PACKET[..3]), Err(Error::Truncated(3)));
+        assert_eq!(PacketRepr::parse(&REQUEST), Err(Error::Magic(0x4c52)));
+        assert_eq!(TransactionRepr::parse(&PACKET), Err(Error::Magic(0x4c50)));
         let mut bytes = REQUEST;
         bytes[2] = 3;
-        assert_eq!(
-            TransactionRepr::parse(&Transaction::new_unchecked(bytes)),
-            Err(Error::Kind(3)),
-        );
+        assert_eq!(TransactionRepr::parse(&bytes), Err(Error::Kind(3)));
         let mut bytes = REQUEST;
         bytes[11] = 15;
-        assert_eq!(
-            TransactionRepr::parse(&Transaction::new_unchecked(bytes)),
-            Err(Error::MessageBytes(15)),
-        );
+        assert_eq!(TransactionRepr::parse(&bytes), Err(Error::MessageBytes(15)));
     }
 }

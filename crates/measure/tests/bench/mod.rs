@@ -32,7 +32,7 @@ use latlab_trace::recorder::{Recorder, Settings, Wanted, around, call_names};
 use latlab_trace::stacks::Sampler;
 use latlab_trace::taps::matching::{self, HopCounters};
 use latlab_trace::taps::{Point, Side, Tap};
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 use latlab_wire::trace::{Event, EventKind};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -367,7 +367,7 @@ fn generate(socket: &UdpSocket, to: SocketAddr, rate: u64, begin: u64, end: u64)
             sequence,
             intended_ns: due,
         };
-        header.emit(&mut Packet::new_unchecked(&mut payload[..]));
+        header.emit(&mut payload);
         // Refused while the far end is busy; the packet is lost and counted.
         socket.send(&payload).ok();
         sequence += 1;

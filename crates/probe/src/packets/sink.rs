@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use latlab_wire::probe::{Packet, PacketRepr};
+use latlab_wire::probe::PacketRepr;
 use latlab_wire::samples::{
     Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters, Stamp, flags,
 };
@@ -169,7 +169,7 @@ impl Catch {
 
     fn take(&mut self, payload: &[u8], kernel: Option<u64>, now_ns: u64, settings: &Settings) {
         self.received += 1;
-        let Ok(packet) = PacketRepr::parse(&Packet::new_unchecked(payload)) else {
+        let Ok(packet) = PacketRepr::parse(payload) else {
             self.corrupt += 1;
             return;
         };
@@ -309,7 +309,7 @@ mod tests {
             sequence,
             intended_ns: 5,
         }
-        .emit(&mut Packet::new_unchecked(&mut bytes[..]));
+        .emit(&mut bytes);
         bytes
     }
 

@@ -13,7 +13,7 @@
 
 use std::net::SocketAddr;
 
-use latlab_wire::probe::{Packet, PacketRepr};
+use latlab_wire::probe::PacketRepr;
 use latlab_wire::samples::{Record, Via, flags};
 
 use super::frame::Template;
@@ -87,7 +87,7 @@ impl Way {
             By::Socket { payload } => {
                 for record in records {
                     let socket = &self.sockets[usize::from(record.flow - first_flow)];
-                    packet(record).emit(&mut Packet::new_unchecked(&mut payload[..]));
+                    packet(record).emit(payload);
                     record.end_ns = time::now_ns();
                     let sent = net::send_datagram(socket, payload, None, &mut self.network_errors)?;
                     if sent == Sent::No {

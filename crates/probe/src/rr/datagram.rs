@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use latlab_wire::probe::{Transaction, TransactionKind, TransactionRepr};
+use latlab_wire::probe::{TransactionKind, TransactionRepr, set_sequence};
 use latlab_wire::samples::{Record, flags};
 use rustix::io::Errno;
 
@@ -39,7 +39,7 @@ impl Framing {
             // An echo is the request itself.
             Framing::Icmp(echo, _) => (echo.reply_data(received)?, TransactionKind::Request),
         };
-        let repr = TransactionRepr::parse(&Transaction::new_checked(message).ok()?).ok()?;
+        let repr = TransactionRepr::parse(message).ok()?;
         let whole = repr.message_bytes as usize == message.len();
         (repr.kind == expected && whole).then_some(repr.sequence)
     }
@@ -74,9 +74,7 @@ impl Datagram {
             message_bytes: request_bytes,
             reply_bytes: response_bytes,
         }
-        .emit(&mut Transaction::new_unchecked(
-            &mut request[header_bytes..],
-        ));
+        .emit(&mut request[header_bytes..]);
         net::set_receive_timeout(&socket, timeout_ns)?;
         // Not zero, so that its pages are touched; longer than any datagram with its IP header.
         let received = vec![0xff; 1 << 16];
@@ -133,7 +131,7 @@ impl Datagram {
 
     fn prepare(&mut self, sequence: u32) {
         let message = &mut self.request[self.framing.header_bytes()..];
-        Transaction::new_unchecked(message).set_sequence(sequence);
+        set_sequence(message, sequence);
         if let Framing::Icmp(echo, _) = self.framing {
             echo.prepare(&mut self.request, sequence as u16);
         }
@@ -245,7 +243,7 @@ mod tests {
             message_bytes: 20,
             reply_bytes: 0,
         }
-        .emit(&mut Transaction::new_unchecked(&mut bytes[..]));
+        .emit(&mut bytes);
         bytes
     }
 

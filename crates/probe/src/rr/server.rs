@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use latlab_wire::probe::{HEADER_BYTES, Transaction, TransactionKind, TransactionRepr};
+use latlab_wire::probe::{HEADER_BYTES, TransactionKind, TransactionRepr};
 use latlab_wire::samples::{Counters, Phase, Probe, Protocol, Report, RrServerCounters};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recvfrom, sendto};
@@ -95,7 +95,7 @@ fn write_answer(answer: &mut [u8], sequence: u32) {
         message_bytes: answer.len() as u32,
         reply_bytes: 0,
     }
-    .emit(&mut Transaction::new_unchecked(answer));
+    .emit(answer);
 }
 
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
@@ -175,8 +175,7 @@ fn serve_datagrams(socket: &Socket, service: &Service) -> Result<()> {
             Err(error) if net::is_network_error(error) => continue,
             Err(error) => return Err(Error::Peer(format!("receive requests: {error}"))),
         };
-        let view = Transaction::new_unchecked(&request[..length]);
-        let parsed = TransactionRepr::parse(&view)
+        let parsed = TransactionRepr::parse(&request[..length])
             .ok()
             .filter(|parsed| parsed.kind == TransactionKind::Request)
             .filter(|parsed| parsed.message_bytes as usize == length);

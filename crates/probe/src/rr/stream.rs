@@ -2,7 +2,7 @@
 
 use std::io;
 
-use latlab_wire::probe::{HEADER_BYTES, Transaction, TransactionKind, TransactionRepr};
+use latlab_wire::probe::{HEADER_BYTES, TransactionKind, TransactionRepr, set_sequence};
 use latlab_wire::samples::Record;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -44,8 +44,7 @@ impl Messages {
         let mut needed = HEADER_BYTES;
         loop {
             if self.filled >= needed {
-                let view = Transaction::new_unchecked(&self.buffer[..self.filled]);
-                let Ok(message) = TransactionRepr::parse(&view) else {
+                let Ok(message) = TransactionRepr::parse(&self.buffer[..self.filled]) else {
                     return Ok(Read::Malformed);
                 };
                 needed = message.message_bytes as usize;
@@ -106,7 +105,7 @@ impl Stream {
             message_bytes: request_bytes,
             reply_bytes: response_bytes,
         }
-        .emit(&mut Transaction::new_unchecked(&mut request[..]));
+        .emit(&mut request);
         net::set_receive_timeout(&socket, timeout_ns)?;
         let messages = Messages::new(poll);
         Ok(Stream {
@@ -123,7 +122,7 @@ impl Transport for Stream {
     /// TCP itself repeats what gets lost, so no answer in time means that the connection is stuck,
     /// and every error ends the run: there is no next transaction on this stream.
     fn exchange(&mut self, sequence: u32, _: &[Record], _: &mut Tally) -> Result<Times> {
-        Transaction::new_unchecked(&mut self.request[..]).set_sequence(sequence);
+        set_sequence(&mut self.request, sequence);
         let failed = |why: String| Error::Peer(format!("TCP transaction {sequence}: {why}"));
         let sent_ns = time::now_ns();
         write(&self.socket, &self.request).map_err(|error| failed(error.to_string()))?;
@@ -185,7 +184,7 @@ mod tests {
             message_bytes,
             reply_bytes: 0,
         }
-        .emit(&mut Transaction::new_unchecked(&mut bytes[..]));
+        .emit(&mut bytes);
         bytes
     }
 

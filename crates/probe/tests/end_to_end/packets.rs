@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::UdpSocket;
 
 use crate::harness::{Outcome, Probe, counters, isolate};
-use latlab_wire::probe::{Packet, PacketRepr};
+use latlab_wire::probe::PacketRepr;
 use latlab_wire::samples::{Record, SampleKind, Stamp, flags};
 use rustix::process::Signal;
 
@@ -24,7 +24,7 @@ fn payload(flow: u16, sequence: u32) -> [u8; 18] {
         sequence,
         intended_ns: 1,
     }
-    .emit(&mut Packet::new_unchecked(&mut bytes[..]));
+    .emit(&mut bytes);
     bytes
 }
 

@@ -5,7 +5,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::thread;
 
 use crate::harness::{Outcome, Probe, counters, isolate};
-use latlab_wire::probe::{Transaction, TransactionKind, TransactionRepr};
+use latlab_wire::probe::{TransactionKind, TransactionRepr};
 use latlab_wire::samples::{SampleKind, StoppedBy, flags};
 
 /// Checks what every complete series of records must fulfil; `warm_up` of them are the warm-up.
@@ -39,15 +39,14 @@ fn requests_at_a_rate_do_not_wait_for_answers() {
                 // The request with the mark of a response, and its length.
                 let mut response = [0; 100];
                 response.copy_from_slice(&request[..100]);
-                let mut transaction = Transaction::new_unchecked(&mut response[..]);
-                let sequence = TransactionRepr::parse(&transaction).unwrap().sequence;
+                let sequence = TransactionRepr::parse(&response).unwrap().sequence;
                 TransactionRepr {
                     kind: TransactionKind::Response,
                     sequence,
                     message_bytes: 100,
                     reply_bytes: 0,
                 }
-                .emit(&mut transaction);
+                .emit(&mut response);
                 // One or none at first, then two each.
                 for _ in 0..answers {
                     server.send_to(&response, peer).unwrap();

@@ -8,7 +8,7 @@ use super::error::ExplainError;
 use super::tables::{Choice, each};
 use crate::attribution::Explained;
 use latlab_samples::RunDir;
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -110,6 +110,6 @@ fn frame(one: &Explained) -> Vec<u8> {
         sequence: one.passage.sequence,
         intended_ns: 0,
     };
-    header.emit(&mut Packet::new_unchecked(&mut frame[HEADERS_BYTES..]));
+    header.emit(&mut frame[HEADERS_BYTES..]);
     frame
 }

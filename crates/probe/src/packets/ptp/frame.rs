@@ -8,7 +8,7 @@
 //!          | Ethernet  | header 34 | timestamp 10  | probe's header | padding
 //! ```
 
-use latlab_wire::probe::{HEADER_BYTES, Packet, PacketRepr};
+use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 
 pub const ETHER_TYPE: u16 = 0x88f7;
 /// Bytes of the smallest frame, the frame check sequence not counted.
@@ -40,8 +40,7 @@ pub fn template(from: [u8; 6], to: [u8; 6], length: usize) -> Vec<u8> {
 }
 
 pub fn stamp(frame: &mut [u8], packet: PacketRepr) {
-    let header = &mut frame[PAYLOAD..MIN_BYTES];
-    packet.emit(&mut Packet::new_unchecked(header));
+    packet.emit(&mut frame[PAYLOAD..MIN_BYTES]);
 }
 
 /// The packet in a frame; none in a message of someone else.
@@ -50,7 +49,7 @@ pub fn parse(frame: &[u8]) -> Option<PacketRepr> {
     let is_ours = frame[12..14] == ETHER_TYPE.to_be_bytes()
         && frame[14..16] == START
         && frame[DOMAIN_AT] == DOMAIN;
-    let packet = PacketRepr::parse(&Packet::new_unchecked(header)).ok()?;
+    let packet = PacketRepr::parse(header).ok()?;
     is_ours.then_some(packet)
 }
 
