@@ -19,8 +19,6 @@
 //! [`decode`] accepts any bytes and never panics; a message is accepted only when its payload is used up
 //! exactly, so that encoding what was decoded gives the same bytes.
 
-use std::fmt;
-
 use crc::frame_crc;
 use payload::{Reader, put_payload, take_payload};
 
@@ -87,23 +85,14 @@ pub enum Decoded {
     Garbage(usize),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a message of {payload_bytes} bytes does not fit a frame of {MAX_PAYLOAD}; shorten the arguments or \
+     the environment"
+)]
 pub struct TooLong {
     pub payload_bytes: usize,
 }
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a message of {} bytes does not fit a frame of {MAX_PAYLOAD}; shorten the arguments or \
-             the environment",
-            self.payload_bytes
-        )
-    }
-}
-
-impl std::error::Error for TooLong {}
 
 /// Appends the frame of `message` to `out`. On error `out` is as it was. Errors: [`TooLong`] when the payload exceeds
 /// [`MAX_PAYLOAD`], or text in it exceeds 65,535 bytes.

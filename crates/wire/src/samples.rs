@@ -78,16 +78,16 @@ const SAMPLES_HEADER_BYTES: usize = 8;
 #[serde(rename_all = "kebab-case")]
 pub enum SampleKind {
     /// One transaction: request sent, response received (0 when lost).
-    Rr,
+    Rr = 1,
     /// One packet at its sender: intended and actual send time; the difference is its lateness.
-    Source,
+    Source = 2,
     /// One packet at its receiver: intended send time on the sender's clock, receive time on this one's.
-    Sink,
+    Sink = 3,
     /// Clock reads: `sequence` pairs of consecutive reads lay `end_ns` apart; `start_ns` is 0.
-    ClockStep,
+    ClockStep = 4,
     /// One packet at a card that stamps it: `end_ns` is the card's time on its own clock, `start_ns` the probe's,
     /// just before sending or just after receiving.
-    Card,
+    Card = 5,
 }
 
 impl SampleKind {
@@ -99,18 +99,8 @@ impl SampleKind {
         SampleKind::Card,
     ];
 
-    const fn code(self) -> u8 {
-        match self {
-            SampleKind::Rr => 1,
-            SampleKind::Source => 2,
-            SampleKind::Sink => 3,
-            SampleKind::ClockStep => 4,
-            SampleKind::Card => 5,
-        }
-    }
-
     fn from_code(code: u8) -> Option<SampleKind> {
-        SampleKind::ALL.into_iter().find(|kind| kind.code() == code)
+        SampleKind::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 }
 
@@ -249,7 +239,7 @@ pub fn encode_samples(kind: SampleKind, records: &[Record], out: &mut Vec<u8>) {
         SAMPLES_HEADER_BYTES + records.len() * RECORD_BYTES,
         out,
     );
-    out.extend_from_slice(&[kind.code(), 0, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&[kind as u8, 0, 0, 0, 0, 0, 0, 0]);
     for record in records {
         record.put(out);
     }

@@ -28,17 +28,12 @@ impl Medium {
         let line = text.lines().next_back()?;
         let mut words = line.strip_prefix(SCRATCH)?.split_whitespace();
         let kind = words.next()?.to_owned();
-        match words.next()? {
-            "memory" => Some(Medium {
-                kind,
-                is_memory: true,
-            }),
-            "storage" => Some(Medium {
-                kind,
-                is_memory: false,
-            }),
-            _ => None,
-        }
+        let is_memory = match words.next()? {
+            "memory" => true,
+            "storage" => false,
+            _ => return None,
+        };
+        Some(Medium { kind, is_memory })
     }
 }
 

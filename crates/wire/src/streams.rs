@@ -175,7 +175,6 @@ const AF_INET6: u16 = 10;
 const IN_BYTES: usize = 16;
 /// Without `sin6_scope_id`, which may be missing (RFC 2133).
 const IN6_BYTES_MIN: usize = 24;
-const IN6_BYTES: usize = 28;
 
 /// The address in a `sockaddr`, if it is one of IPv4 or IPv6.
 pub fn parse_sockaddr(bytes: &[u8]) -> Option<SocketAddr> {
@@ -197,27 +196,6 @@ pub fn parse_sockaddr(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// An address as the kernel writes it.
-pub fn write_sockaddr(address: SocketAddr) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(IN6_BYTES);
-    match address {
-        SocketAddr::V4(v4) => {
-            bytes.extend(AF_INET.to_ne_bytes());
-            bytes.extend(v4.port().to_be_bytes());
-            bytes.extend(v4.ip().octets());
-            bytes.resize(IN_BYTES, 0);
-        }
-        SocketAddr::V6(v6) => {
-            bytes.extend(AF_INET6.to_ne_bytes());
-            bytes.extend(v6.port().to_be_bytes());
-            bytes.extend(v6.flowinfo().to_be_bytes());
-            bytes.extend(v6.ip().octets());
-            bytes.extend(v6.scope_id().to_ne_bytes());
-        }
-    }
-    bytes
-}
-
 /// The address without its family's disguise: IPv4 for an IPv4-mapped one (RFC 4291, 2.5.5.2).
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -226,6 +204,27 @@ pub fn canonical(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An address as the kernel writes it.
+    fn write_sockaddr(address: SocketAddr) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match address {
+            SocketAddr::V4(v4) => {
+                bytes.extend(AF_INET.to_ne_bytes());
+                bytes.extend(v4.port().to_be_bytes());
+                bytes.extend(v4.ip().octets());
+                bytes.resize(IN_BYTES, 0);
+            }
+            SocketAddr::V6(v6) => {
+                bytes.extend(AF_INET6.to_ne_bytes());
+                bytes.extend(v6.port().to_be_bytes());
+                bytes.extend(v6.flowinfo().to_be_bytes());
+                bytes.extend(v6.ip().octets());
+                bytes.extend(v6.scope_id().to_ne_bytes());
+            }
+        }
+        bytes
+    }
 
     #[test]
     fn addresses_come_back_as_they_were_and_mapped_ones_as_ipv4() {

@@ -5,8 +5,7 @@
 //! command whose connections are held there are two more: a file with the filter (`struct sock_filter`, eight bytes
 //! each), and a socket that takes its listener (seccomp_unotify(2)).
 
-use crate::channel::HEADER_BYTES;
-use crate::channel::MAX_PAYLOAD;
+use crate::channel::{HEADER_BYTES, MAX_PAYLOAD};
 
 /// The host's end of the pair, which the first process keeps for whichever latlab takes a copy of it (pidfd_getfd(2)).
 /// Above all that a first process opens.

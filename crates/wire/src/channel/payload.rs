@@ -48,7 +48,7 @@ fn put_fields(message: &Message, out: &mut Vec<u8>) -> u8 {
             out.extend_from_slice(&version.to_le_bytes());
             out.extend_from_slice(&nonce.to_le_bytes());
             out.extend_from_slice(&guest_monotonic_ns.to_le_bytes());
-            put_option(failure.as_ref(), out, |text, out| put_text(text, out));
+            put_option(failure.as_deref(), out, put_text);
             kind::HELLO_ACK
         }
         Message::Exec { exec, .. } => {
@@ -199,7 +199,7 @@ fn put_exec(exec: &Exec, out: &mut Vec<u8>) {
         put_text(name, out);
         put_text(value, out);
     });
-    put_option(exec.cwd.as_ref(), out, |text, out| put_text(text, out));
+    put_option(exec.cwd.as_deref(), out, put_text);
     put_option(exec.uid.as_ref(), out, |uid, out| {
         out.extend_from_slice(&uid.to_le_bytes());
     });
@@ -231,11 +231,9 @@ fn put_network(config: &NetworkConfig, out: &mut Vec<u8>) {
     put_list(&config.routes, out, |route, out| {
         put_prefix(&route.destination, out);
         put_option(route.gateway.as_ref(), out, put_address);
-        put_option(route.interface.as_ref(), out, |text, out| {
-            put_text(text, out);
-        });
+        put_option(route.interface.as_deref(), out, put_text);
     });
-    put_option(config.hosts.as_ref(), out, |text, out| put_text(text, out));
+    put_option(config.hosts.as_deref(), out, put_text);
 }
 
 fn take_network(r: &mut Reader<'_>) -> Option<NetworkConfig> {
@@ -304,7 +302,7 @@ fn put_list<T>(items: &[T], out: &mut Vec<u8>, mut put: impl FnMut(&T, &mut Vec<
     }
 }
 
-fn put_option<T>(item: Option<&T>, out: &mut Vec<u8>, put: impl FnOnce(&T, &mut Vec<u8>)) {
+fn put_option<T: ?Sized>(item: Option<&T>, out: &mut Vec<u8>, put: impl FnOnce(&T, &mut Vec<u8>)) {
     out.push(u8::from(item.is_some()));
     if let Some(item) = item {
         put(item, out);
