@@ -108,10 +108,7 @@ fn two_host_nodes_are_joined_in_the_root_namespace() {
 #[test]
 fn a_taken_name_in_the_root_namespace_is_refused_and_left_alone() {
     sandbox::run("taken", |directory| {
-        let theirs = NewLink::new(
-            Interface::new("lab0"),
-            LinkKind::Bridge(latlab_netlink::Bridge::default()),
-        );
+        let theirs = NewLink::new(Interface::new("lab0"), LinkKind::Bridge);
         Handle::open().unwrap().apply(&theirs.request()).unwrap();
         let topology = "  nodes: {h: {kind: host}, a: {kind: native}}
   links: [{name: l, endpoints: ['h:lab0', 'a:eth0']}]";

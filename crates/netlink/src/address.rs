@@ -6,10 +6,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{
     AddressAttribute, AddressHeader, AddressHeaderFlags, AddressMessage,
 };
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::attribute::{attributes, ip_of, u32_of};
 use crate::error::Error;
@@ -31,44 +31,33 @@ impl Address {
     /// The request that adds it; fails if the interface has it already.
     pub fn add(&self) -> Request<'static> {
         let message = RouteNetlinkMessage::NewAddress(self.message());
-        Request::new(message, NLM_F_CREATE | NLM_F_EXCL, self.action("add"))
+        Request::new(&message, NLM_F_CREATE | NLM_F_EXCL, self.action("add"))
     }
 
     pub fn remove(&self) -> Request<'static> {
-        Request::new(
-            RouteNetlinkMessage::DelAddress(self.message()),
-            0,
-            self.action("remove"),
-        )
+        let message = RouteNetlinkMessage::DelAddress(self.message());
+        Request::new(&message, 0, self.action("remove"))
     }
 
     fn action(&self, verb: &str) -> String {
-        let Self {
-            interface,
-            address,
-            prefix_length,
-        } = self;
-        format!("{verb} address {address}/{prefix_length} on link #{interface}")
+        let (link, address, length) = (self.interface, self.address, self.prefix_length);
+        format!("{verb} address {address}/{length} on link #{link}")
     }
 
     fn message(&self) -> AddressMessage {
         let mut message = AddressMessage::default();
         message.header.index = self.interface;
         message.header.prefix_len = self.prefix_length;
-        message.header.family = family_of(self.address);
-        message
-            .attributes
-            .push(AddressAttribute::Local(self.address));
-        message
-            .attributes
-            .push(AddressAttribute::Address(self.address));
+        message.header.family = self.address.into();
+        message.attributes = vec![
+            AddressAttribute::Local(self.address),
+            AddressAttribute::Address(self.address),
+        ];
         match self.address {
             IpAddr::V4(address) => {
-                if let Some(broadcast) = broadcast_of(address, self.prefix_length) {
-                    message
-                        .attributes
-                        .push(AddressAttribute::Broadcast(broadcast));
-                }
+                let broadcast = broadcast_of(address, self.prefix_length);
+                let broadcast = broadcast.map(AddressAttribute::Broadcast);
+                message.attributes.extend(broadcast);
             }
             IpAddr::V6(_) => message.header.flags = AddressHeaderFlags::Nodad,
         }
@@ -76,20 +65,10 @@ impl Address {
     }
 }
 
-pub(crate) fn family_of(address: IpAddr) -> AddressFamily {
-    match address {
-        IpAddr::V4(_) => AddressFamily::Inet,
-        IpAddr::V6(_) => AddressFamily::Inet6,
-    }
-}
-
 /// The directed broadcast address; /31 and /32 have none (RFC 3021).
 fn broadcast_of(address: Ipv4Addr, prefix_length: u8) -> Option<Ipv4Addr> {
-    let host_bits = 32u32
-        .checked_sub(prefix_length.into())
-        .filter(|&bits| bits >= 2)?;
-    let hosts = u32::MAX.checked_shr(32 - host_bits).unwrap_or(0);
-    Some(Ipv4Addr::from_bits(address.to_bits() | hosts))
+    (prefix_length <= 30)
+        .then(|| Ipv4Addr::from_bits(address.to_bits() | u32::MAX >> prefix_length))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,10 +110,8 @@ impl InterfaceAddress {
 impl Handle {
     pub fn addresses(&mut self) -> Result<Vec<InterfaceAddress>, Error> {
         let message = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-        self.dump(
-            &Request::new(message, 0, "list addresses".into()),
-            InterfaceAddress::parse,
-        )
+        let request = Request::new(&message, 0, "list addresses".into());
+        self.dump(&request, InterfaceAddress::parse)
     }
 }
 

@@ -44,6 +44,14 @@ impl Error {
         matches!(self.errno(), Some(libc::ENODEV | libc::ENOENT))
     }
 
+    /// The error of a call of the socket, by what was to be done.
+    pub(crate) fn socket<E: Into<io::Error>>(action: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::Socket {
+            action,
+            source: error.into(),
+        }
+    }
+
     /// Joins the failures of a batch of `requests` into one error; `Ok` when there were none.
     pub(crate) fn join(mut errors: Vec<Self>, requests: usize) -> Result<(), Self> {
         match errors.len() {

@@ -16,7 +16,7 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER, protocols::NETLINK_ROUTE};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::attribute::{attributes, string_of};
+use crate::attribute::{attribute, string_of, u32_of};
 use crate::error::Error;
 use crate::request::Request;
 
@@ -80,7 +80,7 @@ impl Handle {
                 socket.set_ext_ack(true)?;
                 Ok(socket)
             })
-            .map_err(|source| Error::Socket { action, source })?;
+            .map_err(Error::socket(action))?;
         Ok(Self {
             socket,
             sequence: 0,
@@ -100,24 +100,17 @@ impl Handle {
             namespaces
                 .iter()
                 .map(|&netns| {
-                    move_into_link_name_space(netns, Some(LinkNameSpaceType::Network)).map_err(
-                        |errno| Error::Socket {
-                            action: "enter a network namespace",
-                            source: errno.into(),
-                        },
-                    )?;
+                    let kind = Some(LinkNameSpaceType::Network);
+                    move_into_link_name_space(netns, kind)
+                        .map_err(Error::socket("enter a network namespace"))?;
                     Self::open()
                 })
                 .collect()
         };
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("netlink-open".into());
-            let thread = thread
-                .spawn_scoped(scope, open)
-                .map_err(|source| Error::Socket {
-                    action: "start a thread to enter a network namespace",
-                    source,
-                })?;
+            let failed = Error::socket("start a thread to enter a network namespace");
+            let thread = thread.spawn_scoped(scope, open).map_err(failed)?;
             thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -207,10 +200,7 @@ impl Handle {
         request: &Request<'_>,
         read: &impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Error> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut bytes = Vec::with_capacity(request.len());
-        request.emit(&mut bytes, self.sequence, NLM_F_DUMP);
-        self.send(&bytes)?;
+        self.post(request, NLM_F_DUMP)?;
         let (mut found, mut interrupted) = (Vec::new(), false);
         loop {
             let received = self.receive()?;
@@ -237,10 +227,7 @@ impl Handle {
         request: &Request<'_>,
         read: impl Fn(&[u8]) -> Option<T>,
     ) -> Result<Option<T>, Error> {
-        self.sequence = self.sequence.wrapping_add(1);
-        let mut bytes = Vec::with_capacity(request.len());
-        request.emit(&mut bytes, self.sequence, NLM_F_ACK);
-        self.send(&bytes)?;
+        self.post(request, NLM_F_ACK)?;
         let mut found = None;
         loop {
             let received = self.receive()?;
@@ -261,42 +248,38 @@ impl Handle {
         }
     }
 
+    /// Sends a request under the next number.
+    fn post(&mut self, request: &Request<'_>, flags: u16) -> Result<(), Error> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut bytes = Vec::with_capacity(request.len());
+        request.emit(&mut bytes, self.sequence, flags);
+        self.send(&bytes)
+    }
+
     fn send(&self, bytes: &[u8]) -> Result<(), Error> {
-        let socket_error = |source| Error::Socket {
-            action: "send a netlink request",
-            source,
+        let sent = match self.socket.send(bytes, 0) {
+            Ok(sent) if sent < bytes.len() => {
+                let reason = "sent only in part";
+                Err(io::Error::new(io::ErrorKind::WriteZero, reason))
+            }
+            sent => sent.map(drop),
         };
-        let sent = self.socket.send(bytes, 0).map_err(socket_error)?;
-        if sent == bytes.len() {
-            Ok(())
-        } else {
-            Err(socket_error(io::Error::new(
-                io::ErrorKind::WriteZero,
-                "sent only in part",
-            )))
-        }
+        sent.map_err(Error::socket("send a netlink request"))
     }
 
     fn receive(&mut self) -> Result<usize, Error> {
-        let socket_error = |source| Error::Socket {
-            action: "receive a netlink answer",
-            source,
-        };
         loop {
             let mut window = &mut self.buffer[..];
             // With MSG_TRUNC the true length is returned even when the buffer was too small.
-            match self.socket.recv(&mut window, libc::MSG_TRUNC) {
+            let received = match self.socket.recv(&mut window, libc::MSG_TRUNC) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Ok(length) if length > RECEIVE_BYTES => {
                     let reason = format!("answer of {length} bytes");
-                    return Err(socket_error(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        reason,
-                    )));
+                    Err(io::Error::new(io::ErrorKind::InvalidData, reason))
                 }
-                Ok(length) => return Ok(length),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(socket_error(error)),
-            }
+                received => received,
+            };
+            return received.map_err(Error::socket("receive a netlink answer"));
         }
     }
 }
@@ -340,8 +323,8 @@ fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
 
 /// Reads an `NLMSG_ERROR` or the trailer of an `NLMSG_DONE`: errno zero is an acknowledgement.
 fn refusal(answer: &Answer<'_>, action: &str) -> Result<(), Error> {
-    let code = match answer.payload.get(..4) {
-        Some(code) => i32::from_ne_bytes([0, 1, 2, 3].map(|i| code[i])),
+    let code = match answer.payload.first_chunk() {
+        Some(code) => i32::from_ne_bytes(*code),
         // A kernel may end a dump with an empty NLMSG_DONE.
         None if answer.kind == NLMSG_DONE => 0,
         None => {
@@ -372,13 +355,10 @@ fn extended_acknowledgement(answer: &Answer<'_>) -> Option<String> {
     } else if answer.flags & NLM_F_CAPPED != 0 {
         4 + HEADER_BYTES
     } else {
-        let length = answer.payload.get(4..8)?;
-        let length = u32::from_ne_bytes([0, 1, 2, 3].map(|i| length[i])) as usize;
+        let length = u32_of(answer.payload.get(4..8)?)? as usize;
         4 + length.next_multiple_of(4)
     };
-    attributes(answer.payload.get(skip..)?)
-        .find(|&(kind, _)| kind == NLMSGERR_ATTR_MSG)
-        .map(|(_, text)| string_of(text))
+    attribute(answer.payload.get(skip..)?, NLMSGERR_ATTR_MSG).map(string_of)
 }
 
 #[cfg(test)]

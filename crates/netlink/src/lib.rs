@@ -30,7 +30,7 @@ pub use copy::Table;
 pub use error::Error;
 pub use handle::Handle;
 pub use link::{
-    Bridge, Interface, Link, LinkChange, LinkKind, LinkStats, MacAddress, NetkitEnd, NewLink,
+    Interface, Link, LinkChange, LinkKind, LinkStats, MacAddress, NetkitEnd, NewLink,
     VirtualFunction, Vxlan, delete,
 };
 pub use neighbour::{Neighbour, NeighbourEntry};

@@ -20,7 +20,7 @@ use netlink_packet_route::link::{
     VfInfoVlan,
 };
 
-use crate::attribute::{attributes, string_of, u32_of};
+use crate::attribute::{attribute, attributes, string_of, u32_of};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::request::Request;
@@ -72,45 +72,22 @@ impl<'fd> Interface<'fd> {
     }
 
     fn message(&self) -> LinkMessage {
-        let mut message = LinkMessage::default();
-        message
-            .attributes
-            .push(LinkAttribute::IfName(self.name.clone()));
-        if let Some(netns) = self.netns {
-            message
-                .attributes
-                .push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
-        }
-        if let Some(mac) = self.mac {
-            message
-                .attributes
-                .push(LinkAttribute::Address(mac.0.to_vec()));
-        }
-        if let Some(mtu) = self.mtu_bytes {
-            message.attributes.push(LinkAttribute::Mtu(mtu));
-        }
+        let mut message = named(&self.name);
+        let netns = self.netns.map(|netns| netns.as_raw_fd());
+        let mac = self.mac.map(|mac| mac.0.to_vec());
+        let attributes = &mut message.attributes;
+        attributes.extend(netns.map(LinkAttribute::NetNsFd));
+        attributes.extend(mac.map(LinkAttribute::Address));
+        attributes.extend(self.mtu_bytes.map(LinkAttribute::Mtu));
         message
     }
 }
 
-/// The settings of a bridge. The default is a plain learning switch that forwards at once.
-#[derive(Debug, Clone, Copy)]
-pub struct Bridge {
-    /// How long a learned address is kept, in seconds. The kernel's 300 s would make the first
-    /// packet after a pause of a measurement flood every port; the default here is one day.
-    pub ageing_seconds: u32,
-    /// Snoop IGMP and MLD and prune multicast. Off by default: without a querier on the segment,
-    /// snooping ages groups out and drops multicast that a plain switch would deliver.
-    pub multicast_snooping: bool,
-}
-
-impl Default for Bridge {
-    fn default() -> Self {
-        Self {
-            ageing_seconds: 86_400,
-            multicast_snooping: false,
-        }
-    }
+/// A message about the link of this name.
+fn named(name: &str) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![LinkAttribute::IfName(name.to_owned())];
+    message
 }
 
 #[derive(Debug, Clone)]
@@ -139,7 +116,8 @@ pub enum LinkKind<'fd> {
     /// The same without a queue in between ([`NetkitEnd`]), for Ethernet frames; the first interface is the
     /// primary one. Kernels before 6.7 and kernels without `CONFIG_NETKIT` refuse it.
     Netkit(Interface<'fd>),
-    Bridge(Bridge),
+    /// A plain learning switch that forwards at once.
+    Bridge,
     /// A second Ethernet address on the interface with this index in the *handle's* namespace,
     /// able to talk to its siblings (mode `bridge`).
     Macvlan(u32),
@@ -191,25 +169,23 @@ impl<'fd> NewLink<'fd> {
         if let Some(master) = self.master {
             message.attributes.push(LinkAttribute::Controller(master));
         }
-        let (kind, data, word) = match &self.kind {
+        let (kind, data) = match &self.kind {
             LinkKind::Veth(peer) => {
-                let data = InfoData::Veth(InfoVeth::Peer(peer.message()));
-                (InfoKind::Veth, data, "veth")
+                let data = InfoVeth::Peer(peer.message());
+                (InfoKind::Veth, InfoData::Veth(data))
             }
             LinkKind::Netkit(peer) => {
                 let data = vec![
                     InfoNetkit::Mode(NetkitMode::L2),
                     InfoNetkit::Peer(peer.message()),
                 ];
-                (InfoKind::Netkit, InfoData::Netkit(data), "netkit")
+                (InfoKind::Netkit, InfoData::Netkit(data))
             }
-            LinkKind::Bridge(bridge) => {
-                (InfoKind::Bridge, InfoData::Bridge(bridge.info()), "bridge")
-            }
+            LinkKind::Bridge => (InfoKind::Bridge, InfoData::Bridge(bridge_info())),
             LinkKind::Macvlan(parent) => {
                 message.attributes.push(LinkAttribute::Link(*parent));
-                let data = InfoData::MacVlan(vec![InfoMacVlan::Mode(MacVlanMode::Bridge)]);
-                (InfoKind::MacVlan, data, "macvlan")
+                let data = vec![InfoMacVlan::Mode(MacVlanMode::Bridge)];
+                (InfoKind::MacVlan, InfoData::MacVlan(data))
             }
             LinkKind::Macvtap { parent, is_alone } => {
                 message.attributes.push(LinkAttribute::Link(*parent));
@@ -217,36 +193,36 @@ impl<'fd> NewLink<'fd> {
                     true => MacVlanMode::Passthrough,
                     false => MacVlanMode::Bridge,
                 };
-                let data = InfoData::MacVtap(vec![InfoMacVtap::Mode(mode)]);
-                (InfoKind::MacVtap, data, "macvtap")
+                let data = vec![InfoMacVtap::Mode(mode)];
+                (InfoKind::MacVtap, InfoData::MacVtap(data))
             }
-            LinkKind::Vxlan(vxlan) => (InfoKind::Vxlan, InfoData::Vxlan(vxlan.info()), "vxlan"),
+            LinkKind::Vxlan(vxlan) => (InfoKind::Vxlan, InfoData::Vxlan(vxlan.info())),
         };
-        message.attributes.push(LinkAttribute::LinkInfo(vec![
-            LinkInfo::Kind(kind),
-            LinkInfo::Data(data),
-        ]));
+        let name = &self.interface.name;
         let action = match &self.kind {
             LinkKind::Veth(peer) | LinkKind::Netkit(peer) => {
-                format!("create {word} link {} - {}", self.interface.name, peer.name)
+                format!("create {kind} link {name} - {}", peer.name)
             }
-            _ => format!("create {word} {}", self.interface.name),
+            _ => format!("create {kind} {name}"),
         };
+        let info = vec![LinkInfo::Kind(kind), LinkInfo::Data(data)];
+        message.attributes.push(LinkAttribute::LinkInfo(info));
         let message = RouteNetlinkMessage::NewLink(message);
-        Request::new(message, NLM_F_CREATE | NLM_F_EXCL, action)
+        Request::new(&message, NLM_F_CREATE | NLM_F_EXCL, action)
     }
 }
 
-impl Bridge {
-    fn info(&self) -> Vec<InfoBridge> {
-        vec![
-            InfoBridge::StpState(BridgeStpState::Disabled),
-            InfoBridge::ForwardDelay(0),
-            // In USER_HZ, which is 100 on every Linux ABI.
-            InfoBridge::AgeingTime(self.ageing_seconds.saturating_mul(100)),
-            InfoBridge::MulticastSnooping(self.multicast_snooping),
-        ]
-    }
+fn bridge_info() -> Vec<InfoBridge> {
+    vec![
+        InfoBridge::StpState(BridgeStpState::Disabled),
+        InfoBridge::ForwardDelay(0),
+        // A day, in USER_HZ, which is 100 on every Linux ABI. The kernel's 300 s would make the first
+        // packet after a pause of a measurement flood every port.
+        InfoBridge::AgeingTime(86_400 * 100),
+        // Without a querier on the segment, snooping of IGMP and MLD ages groups out and drops
+        // multicast that a plain switch would deliver.
+        InfoBridge::MulticastSnooping(false),
+    ]
 }
 
 impl Vxlan {
@@ -301,12 +277,12 @@ pub struct LinkChange<'fd> {
 
 impl<'fd> LinkChange<'fd> {
     pub fn of(name: &str) -> Self {
-        let mut change = Self::of_index(0);
-        change.object = name.to_owned();
-        change
-            .attributes
-            .push(LinkAttribute::IfName(name.to_owned()));
-        change
+        let object = name.to_owned();
+        let change = Self {
+            object,
+            ..Self::of_index(0)
+        };
+        change.with(LinkAttribute::IfName(name.to_owned()))
     }
 
     pub fn of_index(index: u32) -> Self {
@@ -337,12 +313,12 @@ impl<'fd> LinkChange<'fd> {
     }
 
     pub fn rename(index: u32, name: &str) -> Self {
-        let mut change = Self::of_index(index);
-        change.object = format!("#{index} (to be named {name})");
-        change
-            .attributes
-            .push(LinkAttribute::IfName(name.to_owned()));
-        change
+        let object = format!("#{index} (to be named {name})");
+        let change = Self {
+            object,
+            ..Self::of_index(index)
+        };
+        change.with(LinkAttribute::IfName(name.to_owned()))
     }
 
     pub fn mac(self, mac: MacAddress) -> Self {
@@ -399,21 +375,14 @@ impl<'fd> LinkChange<'fd> {
         (message.header.change_mask, message.header.flags) = self.flags;
         message.attributes.clone_from(&self.attributes);
         let action = format!("change link {}", self.object);
-        Request::new(RouteNetlinkMessage::SetLink(message), 0, action)
+        Request::new(&RouteNetlinkMessage::SetLink(message), 0, action)
     }
 }
 
 /// The request that deletes the link of this name; its peer or its ports' membership goes with it.
 pub fn delete(name: &str) -> Request<'static> {
-    let mut message = LinkMessage::default();
-    message
-        .attributes
-        .push(LinkAttribute::IfName(name.to_owned()));
-    Request::new(
-        RouteNetlinkMessage::DelLink(message),
-        0,
-        format!("delete link {name}"),
-    )
+    let message = RouteNetlinkMessage::DelLink(named(name));
+    Request::new(&message, 0, format!("delete link {name}"))
 }
 
 /// Packet counters of a link since it was made.
@@ -448,11 +417,10 @@ const IFLA_NETKIT_MODE: u16 = 5;
 
 impl NetkitEnd {
     fn parse(data: &[u8]) -> Self {
-        let find = |wanted| attributes(data).find(|&(kind, _)| kind == wanted);
+        let primary = attribute(data, IFLA_NETKIT_PRIMARY);
         Self {
-            is_primary: find(IFLA_NETKIT_PRIMARY)
-                .is_some_and(|(_, value)| value.first() == Some(&1)),
-            is_ethernet: find(IFLA_NETKIT_MODE).and_then(|(_, value)| u32_of(value)) == Some(0),
+            is_primary: primary.is_some_and(|value| value.first() == Some(&1)),
+            is_ethernet: attribute(data, IFLA_NETKIT_MODE).and_then(u32_of) == Some(0),
         }
     }
 }
@@ -510,20 +478,17 @@ impl Link {
                 libc::IFLA_LINK_NETNSID => link.parent_netns = u32_of(value).map(|id| id as i32),
                 libc::IFLA_STATS64 => link.stats = LinkStats::parse(value),
                 libc::IFLA_LINKINFO => {
-                    let find = |wanted| attributes(value).find(|&(kind, _)| kind == wanted);
-                    link.kind = find(libc::IFLA_INFO_KIND).map(|(_, name)| string_of(name));
-                    link.netkit = find(libc::IFLA_INFO_DATA)
+                    link.kind = attribute(value, libc::IFLA_INFO_KIND).map(string_of);
+                    link.netkit = attribute(value, libc::IFLA_INFO_DATA)
                         .filter(|_| link.kind.as_deref() == Some("netkit"))
-                        .map(|(_, data)| NetkitEnd::parse(data));
+                        .map(NetkitEnd::parse);
                 }
                 _ => {}
             }
         }
         Some(link)
     }
-}
 
-impl Link {
     /// Whether it is made on top of `other`, a link of the same namespace. A veth names its other end in the same way.
     pub fn is_above(&self, other: &Link) -> bool {
         let same = self.parent == Some(other.index) && self.parent_netns.is_none();
@@ -554,29 +519,22 @@ impl LinkStats {
 impl Handle {
     pub fn links(&mut self) -> Result<Vec<Link>, Error> {
         let message = RouteNetlinkMessage::GetLink(LinkMessage::default());
-        self.dump(&Request::new(message, 0, "list links".into()), Link::parse)
+        let request = Request::new(&message, 0, "list links".into());
+        self.dump(&request, Link::parse)
     }
 
     pub fn link(&mut self, name: &str) -> Result<Option<Link>, Error> {
-        let mut message = LinkMessage::default();
-        message
-            .attributes
-            .push(LinkAttribute::IfName(name.to_owned()));
-        let message = RouteNetlinkMessage::GetLink(message);
-        self.ask(
-            &Request::new(message, 0, format!("look up link {name}")),
-            Link::parse,
-        )
+        let message = RouteNetlinkMessage::GetLink(named(name));
+        let request = Request::new(&message, 0, format!("look up link {name}"));
+        self.ask(&request, Link::parse)
     }
 
     pub fn link_by_index(&mut self, index: u32) -> Result<Option<Link>, Error> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let message = RouteNetlinkMessage::GetLink(message);
-        self.ask(
-            &Request::new(message, 0, format!("look up link #{index}")),
-            Link::parse,
-        )
+        let request = Request::new(&message, 0, format!("look up link #{index}"));
+        self.ask(&request, Link::parse)
     }
 
     /// The index of the link of this name; an error that names it if there is none.

@@ -4,12 +4,10 @@ use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourHeader, NeighbourMessage,
-    NeighbourState,
+    NeighbourAttribute, NeighbourFlags, NeighbourHeader, NeighbourMessage, NeighbourState,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use crate::address::family_of;
 use crate::attribute::{attributes, ip_of};
 use crate::error::Error;
 use crate::handle::Handle;
@@ -24,18 +22,19 @@ impl Neighbour {
     pub fn permanent(interface: u32, address: IpAddr, mac: MacAddress) -> Request<'static> {
         let mut message = NeighbourMessage::default();
         message.header = NeighbourHeader {
-            family: family_of(address),
+            family: address.into(),
             ifindex: interface,
             state: NeighbourState::Permanent,
             ..NeighbourHeader::default()
         };
         message.attributes = vec![
-            NeighbourAttribute::Destination(destination(address)),
+            NeighbourAttribute::Destination(address.into()),
             NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
         ];
         let action = format!("add neighbour {address} at {mac} on link #{interface}");
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        Request::new(RouteNetlinkMessage::NewNeighbour(message), flags, action)
+        let message = RouteNetlinkMessage::NewNeighbour(message);
+        Request::new(&message, flags, action)
     }
 
     /// Makes a VXLAN device also send every frame of unknown, broadcast or multicast destination
@@ -44,14 +43,14 @@ impl Neighbour {
         let zero = MacAddress([0; 6]);
         let action = format!("flood link #{vxlan_index} to {remote}");
         let message = forwarding_entry(vxlan_index, zero, remote);
-        Request::new(message, NLM_F_CREATE | NLM_F_APPEND, action)
+        Request::new(&message, NLM_F_CREATE | NLM_F_APPEND, action)
     }
 
     /// Tells a VXLAN device that `mac` is behind the tunnel endpoint `remote`.
     pub fn forward(vxlan_index: u32, mac: MacAddress, remote: IpAddr) -> Request<'static> {
         let action = format!("forward {mac} on link #{vxlan_index} to {remote}");
         let message = forwarding_entry(vxlan_index, mac, remote);
-        Request::new(message, NLM_F_CREATE | NLM_F_REPLACE, action)
+        Request::new(&message, NLM_F_CREATE | NLM_F_REPLACE, action)
     }
 }
 
@@ -66,16 +65,9 @@ fn forwarding_entry(interface: u32, mac: MacAddress, remote: IpAddr) -> RouteNet
     };
     message.attributes = vec![
         NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
-        NeighbourAttribute::Destination(destination(remote)),
+        NeighbourAttribute::Destination(remote.into()),
     ];
     RouteNetlinkMessage::NewNeighbour(message)
-}
-
-fn destination(address: IpAddr) -> NeighbourAddress {
-    match address {
-        IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
-        IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,10 +99,8 @@ impl NeighbourEntry {
 impl Handle {
     pub fn neighbours(&mut self) -> Result<Vec<NeighbourEntry>, Error> {
         let message = RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default());
-        self.dump(
-            &Request::new(message, 0, "list neighbours".to_owned()),
-            NeighbourEntry::parse,
-        )
+        let request = Request::new(&message, 0, "list neighbours".into());
+        self.dump(&request, NeighbourEntry::parse)
     }
 }
 

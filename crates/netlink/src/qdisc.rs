@@ -11,7 +11,7 @@ use netlink_packet_core::{DefaultNla, Emitable, NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcHeader, TcMessage};
 
-use crate::attribute::{attributes, string_of, u32_of};
+use crate::attribute::{attribute, attributes, string_of, u32_of};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::request::Request;
@@ -75,14 +75,19 @@ impl Qdisc {
             Self::Tbf(tbf) => ("tbf", tbf.options()),
             Self::Netem(netem) => ("netem", netem.options()),
         };
-        let mut message = message_for(interface, parent, kind);
+        let mut message = TcMessage::with_index(interface as i32);
+        message.header.parent = match parent {
+            Parent::Root => TcHandle::ROOT,
+            Parent::Class(major, minor) => TcHandle { major, minor },
+        };
         message.header.handle = TcHandle { major, minor: 0 };
-        message
-            .attributes
-            .push(TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)));
+        message.attributes = vec![
+            TcAttribute::Kind(kind.to_owned()),
+            TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)),
+        ];
         let action = format!("set queueing discipline {kind} on link #{interface}");
         let message = RouteNetlinkMessage::NewQueueDiscipline(message);
-        Request::new(message, NLM_F_CREATE | NLM_F_REPLACE, action)
+        Request::new(&message, NLM_F_CREATE | NLM_F_REPLACE, action)
     }
 }
 
@@ -91,17 +96,8 @@ pub fn delete_root_qdisc(interface: u32) -> Request<'static> {
     let mut message = TcMessage::with_index(interface as i32);
     message.header.parent = TcHandle::ROOT;
     let action = format!("remove the queueing discipline of link #{interface}");
-    Request::new(RouteNetlinkMessage::DelQueueDiscipline(message), 0, action)
-}
-
-fn message_for(interface: u32, parent: Parent, kind: &str) -> TcMessage {
-    let mut message = TcMessage::with_index(interface as i32);
-    message.header.parent = match parent {
-        Parent::Root => TcHandle::ROOT,
-        Parent::Class(major, minor) => TcHandle { major, minor },
-    };
-    message.attributes.push(TcAttribute::Kind(kind.to_owned()));
-    message
+    let message = RouteNetlinkMessage::DelQueueDiscipline(message);
+    Request::new(&message, 0, action)
 }
 
 impl Tbf {
@@ -158,15 +154,10 @@ impl Netem {
             options.extend(word.to_ne_bytes());
         }
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        let [delay, jitter] = [self.delay, self.jitter].map(|time| nanos(time).to_ne_bytes());
         options.extend(emit(&[
-            DefaultNla::new(
-                TCA_NETEM_LATENCY64,
-                nanos(self.delay).to_ne_bytes().to_vec(),
-            ),
-            DefaultNla::new(
-                TCA_NETEM_JITTER64,
-                nanos(self.jitter).to_ne_bytes().to_vec(),
-            ),
+            DefaultNla::new(TCA_NETEM_LATENCY64, delay.to_vec()),
+            DefaultNla::new(TCA_NETEM_JITTER64, jitter.to_vec()),
         ]));
         options
     }
@@ -218,9 +209,8 @@ impl QdiscEntry {
                 TCA_OPTIONS => options = value,
                 TCA_STATS2 => {
                     // struct gnet_stats_queue: qlen, backlog, drops, requeues, overlimits.
-                    dropped = attributes(value)
-                        .find(|&(kind, _)| kind == TCA_STATS_QUEUE)
-                        .and_then(|(_, queue)| u32_of(queue.get(8..12)?))
+                    dropped = attribute(value, TCA_STATS_QUEUE)
+                        .and_then(|queue| u32_of(queue.get(8..12)?))
                         .unwrap_or_default();
                 }
                 _ => {}
@@ -245,7 +235,7 @@ impl Handle {
     /// Every queueing discipline in the namespace, except the kernel's invisible defaults.
     pub fn qdiscs(&mut self) -> Result<Vec<QdiscEntry>, Error> {
         let message = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
-        let request = Request::new(message, 0, "list queueing disciplines".into());
+        let request = Request::new(&message, 0, "list queueing disciplines".into());
         self.dump(&request, QdiscEntry::parse)
     }
 }

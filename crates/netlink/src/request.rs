@@ -6,7 +6,7 @@
 
 use std::marker::PhantomData;
 
-use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{Emitable, NLM_F_REQUEST};
 use netlink_packet_route::RouteNetlinkMessage;
 
 const FLAGS: std::ops::Range<usize> = 6..8;
@@ -23,20 +23,10 @@ pub struct Request<'fd> {
 
 impl Request<'_> {
     /// Encodes `message`; `flags` are added to `NLM_F_REQUEST`.
-    pub(crate) fn new(message: RouteNetlinkMessage, flags: u16, action: String) -> Self {
-        let flags = flags | NLM_F_REQUEST;
-        let mut header = NetlinkHeader::default();
-        header.flags = flags;
-        let mut message = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
-        message.finalize();
-        let mut bytes = vec![0; message.buffer_len()];
-        message.serialize(&mut bytes);
-        Self {
-            bytes,
-            flags,
-            action,
-            descriptors: PhantomData,
-        }
+    pub(crate) fn new(message: &RouteNetlinkMessage, flags: u16, action: String) -> Self {
+        let mut payload = vec![0; message.buffer_len()];
+        message.emit(&mut payload);
+        Self::raw(message.message_type(), flags, &payload, action)
     }
 
     /// A message of type `kind` whose payload the kernel gave; `flags` are added to `NLM_F_REQUEST`.
@@ -81,7 +71,7 @@ impl Request<'_> {
 
 #[cfg(test)]
 mod tests {
-    use netlink_packet_core::NLM_F_ACK;
+    use netlink_packet_core::{NLM_F_ACK, NetlinkMessage};
     use netlink_packet_route::link::LinkMessage;
 
     use super::*;
@@ -89,7 +79,7 @@ mod tests {
     #[test]
     fn sequence_and_flags_are_patched_in_place() {
         let request = Request::new(
-            RouteNetlinkMessage::GetLink(LinkMessage::default()),
+            &RouteNetlinkMessage::GetLink(LinkMessage::default()),
             0,
             "read".into(),
         );

@@ -9,8 +9,7 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use crate::address::family_of;
-use crate::attribute::{attributes, ip_of, u32_of};
+use crate::attribute::{attribute, attributes, ip_of, u32_of};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::request::Request;
@@ -30,15 +29,12 @@ impl Route {
     /// The request that adds it; fails if the same route is there already.
     pub fn add(&self) -> Request<'static> {
         let message = RouteNetlinkMessage::NewRoute(self.message());
-        Request::new(message, NLM_F_CREATE | NLM_F_EXCL, self.action("add"))
+        Request::new(&message, NLM_F_CREATE | NLM_F_EXCL, self.action("add"))
     }
 
     pub fn remove(&self) -> Request<'static> {
-        Request::new(
-            RouteNetlinkMessage::DelRoute(self.message()),
-            0,
-            self.action("remove"),
-        )
+        let message = RouteNetlinkMessage::DelRoute(self.message());
+        Request::new(&message, 0, self.action("remove"))
     }
 
     fn action(&self, verb: &str) -> String {
@@ -58,7 +54,7 @@ impl Route {
         let (address, length) = self.destination;
         let mut message = RouteMessage::default();
         message.header = RouteHeader {
-            address_family: family_of(address),
+            address_family: address.into(),
             destination_prefix_length: length,
             table: RouteHeader::RT_TABLE_MAIN,
             protocol: RouteProtocol::Static,
@@ -70,15 +66,10 @@ impl Route {
             kind: RouteType::Unicast,
             ..RouteHeader::default()
         };
-        message
-            .attributes
-            .push(RouteAttribute::Destination(address.into()));
-        message
-            .attributes
-            .extend(self.via.map(|via| RouteAttribute::Gateway(via.into())));
-        message
-            .attributes
-            .extend(self.interface.map(RouteAttribute::Oif));
+        let attributes = &mut message.attributes;
+        attributes.push(RouteAttribute::Destination(address.into()));
+        attributes.extend(self.via.map(|via| RouteAttribute::Gateway(via.into())));
+        attributes.extend(self.interface.map(RouteAttribute::Oif));
         message
     }
 }
@@ -126,10 +117,7 @@ fn parse_local(payload: &[u8]) -> Option<IpAddr> {
     if header.kind != RouteType::Local {
         return None;
     }
-    let mut attributes = attributes(payload.get(12..)?);
-    attributes
-        .find(|&(kind, _)| kind == libc::RTA_DST)
-        .and_then(|(_, value)| ip_of(value))
+    attribute(payload.get(12..)?, libc::RTA_DST).and_then(ip_of)
 }
 
 impl Handle {
@@ -140,17 +128,15 @@ impl Handle {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet6;
         let message = RouteNetlinkMessage::GetRoute(message);
-        let request = Request::new(message, 0, "list local routes".into());
+        let request = Request::new(&message, 0, "list local routes".into());
         Ok(self.dump(&request, parse_local)?.into_iter().collect())
     }
 
     /// The unicast routes of the main table, IPv4 and IPv6.
     pub fn routes(&mut self) -> Result<Vec<RouteEntry>, Error> {
         let message = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-        self.dump(
-            &Request::new(message, 0, "list routes".into()),
-            RouteEntry::parse,
-        )
+        let request = Request::new(&message, 0, "list routes".into());
+        self.dump(&request, RouteEntry::parse)
     }
 }
 

@@ -11,8 +11,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use latlab_netlink::{
-    Address, Bridge, Error, Handle, Interface, Link, LinkChange, LinkKind, MacAddress, Neighbour,
-    Netem, NewLink, Parent, Qdisc, Request, Route, Tbf, Vxlan, delete, delete_root_qdisc,
+    Address, Error, Handle, Interface, Link, LinkChange, LinkKind, MacAddress, Neighbour, Netem,
+    NewLink, Parent, Qdisc, Request, Route, Tbf, Vxlan, delete, delete_root_qdisc,
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
@@ -139,7 +139,7 @@ fn a_batch_goes_on_after_a_failure_and_names_each_one() {
 }
 
 fn bridge(name: &str) -> Request<'static> {
-    NewLink::new(Interface::new(name), LinkKind::Bridge(Bridge::default()))
+    NewLink::new(Interface::new(name), LinkKind::Bridge)
         .up()
         .request()
 }

@@ -24,7 +24,7 @@ impl NetnsHandle {
     /// [`configure`](super::configure) switches it on.
     pub fn make_bridge(&mut self, link: &LinkBuilder<'_>, name: &str) -> Result<u32, Error> {
         let interface = Interface::new(name).mtu(Some(link.plan().mtu));
-        let kind = LinkKind::Bridge(latlab_netlink::Bridge::default());
+        let kind = LinkKind::Bridge;
         let alias = LinkChange::of(name).alias(&link.network.alias).request();
         let requests = [NewLink::new(interface, kind).request(), alias];
         self.handle.apply_all(&requests).map_err(link.refused())?;

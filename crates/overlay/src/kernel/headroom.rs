@@ -11,9 +11,7 @@
 use std::collections::BTreeSet;
 
 use latlab_model::overlay::HEADROOM_ALIAS;
-use latlab_netlink::{
-    Bridge, Error, Handle, Interface, Link, LinkChange, LinkKind, NewLink, Vxlan,
-};
+use latlab_netlink::{Error, Handle, Interface, Link, LinkChange, LinkKind, NewLink, Vxlan};
 
 use super::object::Owner;
 
@@ -72,8 +70,7 @@ impl Headroom {
         let label = |name: &str| LinkChange::of(name).alias(HEADROOM_ALIAS).request();
         // A killed daemon may have left half of it, with the alias (checked in `give`).
         let _ = handle.apply(&latlab_netlink::delete(&self.tunnel));
-        let kind = LinkKind::Bridge(Bridge::default());
-        let bridge = NewLink::new(Interface::new(&self.bridge), kind).request();
+        let bridge = NewLink::new(Interface::new(&self.bridge), LinkKind::Bridge).request();
         handle.apply_all(&[bridge, label(&self.bridge)])?;
         let bridge = handle.link_index(&self.bridge)?;
         let kind = LinkKind::Vxlan(Vxlan {

@@ -6,9 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use latlab_model::facts::Facts;
-use latlab_netlink::{
-    Bridge, Handle, Interface, LinkKind, Netem, NewLink, Parent, Qdisc, Tbf, Vxlan,
-};
+use latlab_netlink::{Handle, Interface, LinkKind, Netem, NewLink, Parent, Qdisc, Tbf, Vxlan};
 
 use super::report::{Outcome, Refusal, Report, outcome, refused};
 use crate::programs;
@@ -79,7 +77,7 @@ pub(super) fn run(report: &Report) {
         });
     }
     report.try_one(Facts::BRIDGE, MADE, || {
-        make(&mut handle, "proof-br", LinkKind::Bridge(Bridge::default()))
+        make(&mut handle, "proof-br", LinkKind::Bridge)
     });
     report.try_one(Facts::NETKIT, MADE, || {
         let peer = LinkKind::Netkit(Interface::new("proof-nb"));
@@ -151,7 +149,7 @@ fn make(handle: &mut Handle, name: &str, kind: LinkKind<'_>) -> Result<u32, Unkn
     let word = match &kind {
         LinkKind::Veth(_) => "veth",
         LinkKind::Netkit(_) => "netkit",
-        LinkKind::Bridge(_) => "bridge",
+        LinkKind::Bridge => "bridge",
         LinkKind::Macvlan(_) => "macvlan",
         LinkKind::Macvtap { .. } => "macvtap",
         LinkKind::Vxlan(_) => "vxlan",
