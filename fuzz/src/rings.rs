@@ -7,7 +7,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use latlab_overlay::endpoints::{Receive, Transmit, Wakeup};
+use latlab_overlay::endpoints::{Receive, Transmit};
 use latlab_overlay::frames::{Batch, Offload};
 use latlab_overlay::ports::vhost_user::{Receiver, Sender, fuzz};
 use latlab_overlay::rings::driver::{Buffer, Driver, Guest};

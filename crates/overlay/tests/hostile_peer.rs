@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive, Wakeup};
+use latlab_overlay::endpoints::{Counters, DropReason, PortId, Receive};
 use latlab_overlay::frames::{Batch, NETWORK_UNKNOWN};
 use latlab_overlay::links::udp::{Endpoint, Form, Receiver, UdpLinkConfig};
 use latlab_wire::overlay::{PrivateHeader, Vxlan};

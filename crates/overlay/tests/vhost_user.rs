@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{Interrupts, Switches};
 use latlab_model::units::Nanos;
-use latlab_overlay::endpoints::{Coalesce, DropReason, Receive, ReceiveHalf, Wakeup};
+use latlab_overlay::endpoints::{DropReason, Receive};
 use latlab_overlay::frames::{Batch, Frame};
 use latlab_overlay::rings::driver::{Buffer, Guest};
 use vhost::vhost_user::VhostUserFrontend;
@@ -623,7 +623,7 @@ fn a_sleeping_dispatcher_is_woken_by_a_kick() {
     let mut hub = Hub::new("sleep", 1);
     let mut a = Vm::connect(&hub.socket(0), EVENTS);
     hub.pass();
-    let readable = |receiver: &dyn ReceiveHalf| {
+    let readable = |receiver: &dyn Receive| {
         let wakeup = receiver.wakeup();
         let mut fds = [rustix::event::PollFd::new(
             &wakeup,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{Mode, Yield};
 use latlab_overlay::dispatch::{DispatchPolicy, Dispatcher, Input, InputKey, Snapshot};
-use latlab_overlay::endpoints::{Coalesce, Counters, Receive, Wakeup};
+use latlab_overlay::endpoints::{Counters, Receive};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::watchdog::{EXIT_CODE, guard_process};
 use rustix::event::{EventfdFlags, eventfd};
@@ -29,11 +29,7 @@ impl Receive for Culprit {
     }
 
     fn complete(&mut self) {}
-}
 
-impl Coalesce for Culprit {}
-
-impl Wakeup for Culprit {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use latlab_model::overlay::Mode;
 
-use crate::endpoints::{Counters, ReceiveHalf};
+use crate::endpoints::{Counters, Receive};
 
 pub struct Input {
     /// Chosen by control, to address the input.
     pub key: InputKey,
     pub name: String,
-    pub receive: Box<dyn ReceiveHalf>,
+    pub receive: Box<dyn Receive>,
     pub mode: Mode,
     pub counters: Arc<Counters>,
 }

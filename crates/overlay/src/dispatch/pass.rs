@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::forwarder::{BATCH, Forwarder};
 use super::port_state::BUDGET;
 use super::snapshot::Snapshot;
-use crate::endpoints::ReceiveHalf;
+use crate::endpoints::Receive;
 use crate::forwarding::{Decider, Hold, Learned};
 use crate::frames::{Batch, CopyBatch};
 
@@ -44,7 +44,7 @@ impl Pass {
     }
 
     /// Forwards at most one batch from an input; returns the number of frames.
-    pub fn run(&mut self, input: &mut dyn ReceiveHalf, now: u64) -> usize {
+    pub fn run(&mut self, input: &mut dyn Receive, now: u64) -> usize {
         self.batch.clear();
         let received = input.receive(&mut self.batch);
         if received > 0 {
@@ -60,7 +60,7 @@ impl Pass {
 
     /// Forwards batches until the input is empty or its budget is used up; returns the number of frames, and whether the
     /// input is empty.
-    pub fn drain(&mut self, input: &mut dyn ReceiveHalf, now: u64) -> (u64, bool) {
+    pub fn drain(&mut self, input: &mut dyn Receive, now: u64) -> (u64, bool) {
         let mut received = 0;
         loop {
             let frames = self.run(input, now) as u64;

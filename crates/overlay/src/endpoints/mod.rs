@@ -2,7 +2,7 @@
 //!
 //! Receiving and sending are apart: one dispatcher receives from a port, and whichever has a frame for it sends.
 //!
-//! - [`Receive`], [`Wakeup`], [`Coalesce`]: a receiving half ([`ReceiveHalf`] is all three); [`Transmit`]: a sending half
+//! - [`Receive`]: a receiving half; [`Transmit`]: a sending half
 //! - [`Counters`], [`DropReason`]: statistics of a port
 
 mod counters;
@@ -14,5 +14,5 @@ mod transmit;
 pub use counters::{Counters, Traffic, add_unshared};
 pub use drop_reason::DropReason;
 pub use port_id::PortId;
-pub use receive::{Coalesce, Receive, ReceiveHalf, Wakeup};
+pub use receive::Receive;
 pub use transmit::Transmit;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::netns;
 use super::sys::{self, Buffer, Inbox, Outbox};
-use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit, Wakeup};
+use crate::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
 use crate::frames::{Arena, Batch, Gso, Headers, Offload};
 
 const MESSAGES: usize = 32;
@@ -150,11 +150,7 @@ impl Receive for Receiver {
     fn complete(&mut self) {
         self.borrowed = false;
     }
-}
 
-impl Coalesce for Receiver {}
-
-impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

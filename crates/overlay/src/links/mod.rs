@@ -7,7 +7,7 @@
 //! | direct: raw frames on an interface | [`direct::open`] | [`direct::DirectConfig`] |
 //!
 //! A constructor makes its sockets in the network namespace of the calling thread. All halves implement
-//! [`ReceiveHalf`](crate::endpoints::ReceiveHalf) or [`Transmit`](crate::endpoints::Transmit), and add to the
+//! [`Receive`](crate::endpoints::Receive) or [`Transmit`](crate::endpoints::Transmit), and add to the
 //! [`Counters`](crate::endpoints::Counters) of their link.
 
 pub mod direct;

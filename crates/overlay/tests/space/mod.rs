@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use latlab_overlay::endpoints::{Counters, PortId, ReceiveHalf, Transmit};
+use latlab_overlay::endpoints::{Counters, PortId, Receive, Transmit};
 use latlab_overlay::frames::Batch;
 use latlab_overlay::ports::tap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -180,7 +180,7 @@ impl Switch {
         make: impl FnOnce() -> (R, T) + Send + 'static,
     ) -> Switch
     where
-        R: ReceiveHalf + 'static,
+        R: Receive + 'static,
         T: Transmit + 'static,
     {
         let counters = Arc::new(Counters::default());
@@ -235,7 +235,7 @@ impl Drop for Switch {
 
 fn mover(
     stop: Arc<AtomicBool>,
-    mut from: Box<dyn ReceiveHalf>,
+    mut from: Box<dyn Receive>,
     mut to: Box<dyn Transmit>,
     network: u32,
 ) -> JoinHandle<()> {

@@ -7,11 +7,11 @@ use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind};
 
 use super::tunnel_key::TunnelKey;
 use crate::daemon::route_offload::Attachment;
-use crate::endpoints::{ReceiveHalf, Transmit};
+use crate::endpoints::{Receive, Transmit};
 use crate::kernel::{KernelPort, KernelPortKind};
 use crate::ports::vhost_user::VhostUser;
 
-pub(in crate::daemon) type Receivers = Vec<Box<dyn ReceiveHalf>>;
+pub(in crate::daemon) type Receivers = Vec<Box<dyn Receive>>;
 
 pub(in crate::daemon) struct OpenPort {
     pub receivers: Receivers,
@@ -66,9 +66,9 @@ impl PortHandle {
     }
 }
 
-pub(super) fn boxed<R: ReceiveHalf + 'static>(receivers: Vec<R>) -> Receivers {
+pub(super) fn boxed<R: Receive + 'static>(receivers: Vec<R>) -> Receivers {
     let boxed = receivers
         .into_iter()
-        .map(|receive| Box::new(receive) as Box<dyn ReceiveHalf>);
+        .map(|receive| Box::new(receive) as Box<dyn Receive>);
     boxed.collect()
 }

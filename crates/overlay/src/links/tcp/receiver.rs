@@ -8,7 +8,7 @@ use latlab_wire::overlay::{MAX_FRAME_BYTES, PrivateHeader, record_bytes};
 
 use super::reconnector::Reconnector;
 use super::shared::{LENGTH_BYTES, Shared};
-use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup};
+use crate::endpoints::{DropReason, Receive};
 use crate::frames::{Batch, Offload};
 use crate::links::sys::Buffer;
 
@@ -151,11 +151,7 @@ impl Receive for Receiver {
     fn complete(&mut self) {
         self.borrowed = false;
     }
-}
 
-impl Coalesce for Receiver {}
-
-impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.shared.readable.as_fd()
     }

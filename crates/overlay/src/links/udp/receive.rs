@@ -14,7 +14,7 @@ use super::endpoint::{Endpoint, Form, PeersView, UdpLink};
 use super::reassembly::{Outcome, Reassembly};
 use super::sealed::send_handshake;
 use super::socket::socket;
-use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup};
+use crate::endpoints::{DropReason, Receive};
 use crate::frames::{Batch, Gso, Joiner, Offload, Segment, uncompleted};
 use crate::links::sys::{self, Inbox};
 use crate::sync::lock;
@@ -316,11 +316,7 @@ impl Receive for Receiver {
         self.borrowed = false;
         self.reassembly.complete();
     }
-}
 
-impl Coalesce for Receiver {}
-
-impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::sys::{self, Deleted, Gather, Slots};
-use crate::endpoints::{Coalesce, Counters, DropReason, PortId, Receive, Transmit, Wakeup};
+use crate::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
 use crate::frames::{Batch, Gso, Headers, NETWORK_UNKNOWN, Offload};
 
 #[derive(Debug, Clone)]
@@ -99,11 +99,7 @@ impl Receive for Receiver {
     }
 
     fn complete(&mut self) {}
-}
 
-impl Coalesce for Receiver {}
-
-impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.queue.as_fd()
     }

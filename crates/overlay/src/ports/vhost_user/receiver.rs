@@ -9,7 +9,7 @@ use super::announcement::Announcement;
 use super::body::Body;
 use super::bounce::Bounce;
 use super::shared::{Pair, Ring, Shared};
-use crate::endpoints::{Coalesce, DropReason, Receive, Wakeup, add_unshared};
+use crate::endpoints::{DropReason, Receive, add_unshared};
 use crate::frames::{Batch, HEAD, MAX_SEGMENTS, NETWORK_UNKNOWN, Offload};
 use crate::rings::{Chain, Direction, Fault};
 
@@ -20,7 +20,7 @@ pub struct Receiver {
     /// The ring while it is checked out: until the batch is complete or, while a dispatcher polls, until it is wanted for a
     /// change.
     ring: Option<Box<Ring>>,
-    /// Whether a dispatcher polls: from [`Wakeup::disarm`] to [`Wakeup::arm`].
+    /// Whether a dispatcher polls: from [`Receive::disarm`] to [`Receive::arm`].
     is_polled: bool,
     chain: Chain,
     bounce: Bounce,
@@ -221,9 +221,7 @@ impl Receive for Receiver {
             slot.give_back(ring);
         }
     }
-}
 
-impl Coalesce for Receiver {
     fn completion_due(&self) -> Option<u64> {
         let wait = self.port.tx_coalesce();
         let waits = |unsignalled: Unsignalled| (unsignalled.may_wait() && wait > 0).then_some(wait);
@@ -243,9 +241,7 @@ impl Coalesce for Receiver {
     fn coalesce_window(&self) -> Option<u64> {
         Some(self.port.kick_coalesce()).filter(|time| *time > 0)
     }
-}
 
-impl Wakeup for Receiver {
     fn wakeup(&self) -> BorrowedFd<'_> {
         self.rings().doorbell.as_fd()
     }
