@@ -6,13 +6,14 @@ use latlab_model::overlay::{Interface, InterfaceKind, Link, LinkKind};
 
 use super::context::PortContext;
 use super::error::OpenError;
-use super::port::{OpenPort, PortHandle, boxed};
+use super::port::{OpenPort, PortHandle};
 use super::streams;
 use super::tunnels::Tunnels;
 use super::veths::Veths;
 use crate::endpoints::PortId;
 use crate::kernel::KernelPath;
 use crate::links::direct;
+use crate::links::tcp::Role;
 use crate::ports::{tap, vhost_user};
 
 pub(in crate::daemon) struct Opener {
@@ -51,13 +52,32 @@ impl Opener {
                 let hint = "look whether the device is there and in use: `ip -d link`";
                 let (receivers, sender) =
                     tap::open(&tap).map_err(|error| OpenError::new(context, &error, hint))?;
-                Ok(OpenPort {
-                    receivers: boxed(receivers),
-                    sender: Box::new(sender),
-                    handle: PortHandle::None,
-                })
+                Ok(OpenPort::new(receivers, sender, PortHandle::None))
             }
-            InterfaceKind::VhostUser { .. } => vhost_user(context, config),
+            InterfaceKind::VhostUser {
+                socket,
+                client,
+                queues,
+                switches,
+            } => {
+                let vhost = vhost_user::VhostUserConfig {
+                    id: context.id,
+                    socket: socket.clone(),
+                    client: *client,
+                    queues: *queues,
+                    mtu: config.mtu,
+                    switches: *switches,
+                };
+                let hint = "look who else listens at the socket, or give another path";
+                let port = vhost_user::VhostUser::open(vhost, Arc::clone(&context.counters))
+                    .map_err(|error| OpenError::new(context, &error, hint))?;
+                let receivers: Vec<_> = (0..usize::from(*queues))
+                    .map(|pair| port.receiver(pair))
+                    .collect();
+                let sender = port.sender();
+                let handle = PortHandle::VhostUser(port);
+                Ok(OpenPort::new(receivers, sender, handle))
+            }
             InterfaceKind::Veth { device, netns } => {
                 self.veths.open(context, config, device, netns.as_deref())
             }
@@ -82,17 +102,18 @@ impl Opener {
                 let hint = "name an interface that is there: `ip link`";
                 let (receiver, sender) =
                     direct::open(&direct).map_err(|error| OpenError::new(context, &error, hint))?;
-                Ok(OpenPort {
-                    receivers: vec![Box::new(receiver)],
-                    sender: Box::new(sender),
-                    handle: PortHandle::None,
-                })
+                Ok(OpenPort::new([receiver], sender, PortHandle::None))
             }
             LinkKind::Vxlan { .. } | LinkKind::Udp { .. } | LinkKind::Sealed { .. } => {
                 self.tunnels.open(context, &link.kind)
             }
-            LinkKind::Connect { .. } | LinkKind::Listen { .. } => {
-                streams::open(context, &link.kind, self.tunnels.origin())
+            LinkKind::Connect { remote, tls } => {
+                let role = Role::Connect(*remote);
+                streams::open(context, role, tls.as_ref(), self.tunnels.origin())
+            }
+            LinkKind::Listen { local, peer, tls } => {
+                let role = Role::Listen(*local, peer.clone());
+                streams::open(context, role, tls.as_ref(), self.tunnels.origin())
             }
         }
     }
@@ -130,35 +151,6 @@ impl Opener {
     pub fn strangers(&self) -> u64 {
         self.tunnels.strangers()
     }
-}
-
-fn vhost_user(context: &PortContext<'_>, config: &Interface) -> Result<OpenPort, OpenError> {
-    let InterfaceKind::VhostUser {
-        socket,
-        client,
-        queues,
-        switches,
-    } = &config.kind
-    else {
-        unreachable!("called for vhost-user interfaces only");
-    };
-    let vhost = vhost_user::VhostUserConfig {
-        id: context.id,
-        socket: socket.clone(),
-        client: *client,
-        queues: *queues,
-        mtu: config.mtu,
-        switches: *switches,
-    };
-    let hint = "look who else listens at the socket, or give another path";
-    let port = vhost_user::VhostUser::open(vhost, Arc::clone(&context.counters))
-        .map_err(|error| OpenError::new(context, &error, hint))?;
-    let receivers = (0..usize::from(*queues)).map(|pair| port.receiver(pair));
-    Ok(OpenPort {
-        receivers: boxed(receivers.collect()),
-        sender: Box::new(port.sender()),
-        handle: PortHandle::VhostUser(port),
-    })
 }
 
 /// Copies the settings that `set interface` may change from `new` to `old`.

@@ -32,27 +32,19 @@ pub(in crate::daemon) enum PortHandle {
 impl PortHandle {
     pub fn attachment(&self, link: Option<&Link>) -> Option<Attachment> {
         match (self, link.map(|link| &link.kind)) {
-            (PortHandle::InKernel(port, _), _) => Some(match port.kind {
-                KernelPortKind::Container => Attachment::Container {
-                    device: port.device,
-                },
-                _ => Attachment::Direct {
-                    device: port.device,
-                },
-            }),
-            (
-                _,
-                Some(LinkKind::Vxlan {
-                    remote: SocketAddr::V4(remote),
-                    ..
-                }),
-            ) => match self {
-                PortHandle::Tunnel(key) => key.in_kernel().map(|local| Attachment::Tunnel {
-                    remote: *remote,
-                    local,
-                }),
-                _ => None,
-            },
+            (PortHandle::InKernel(port, _), _) => {
+                let device = port.device;
+                Some(match port.kind {
+                    KernelPortKind::Container => Attachment::Container { device },
+                    _ => Attachment::Direct { device },
+                })
+            }
+            (PortHandle::Tunnel(key), Some(&LinkKind::Vxlan { remote, .. })) => {
+                let (SocketAddr::V4(remote), Some(local)) = (remote, key.in_kernel()) else {
+                    return None;
+                };
+                Some(Attachment::Tunnel { remote, local })
+            }
             _ => None,
         }
     }
@@ -66,9 +58,18 @@ impl PortHandle {
     }
 }
 
-pub(super) fn boxed<R: Receive + 'static>(receivers: Vec<R>) -> Receivers {
-    let boxed = receivers
-        .into_iter()
-        .map(|receive| Box::new(receive) as Box<dyn Receive>);
-    boxed.collect()
+impl OpenPort {
+    pub fn new(
+        receivers: impl IntoIterator<Item = impl Receive + 'static>,
+        sender: impl Transmit + 'static,
+        handle: PortHandle,
+    ) -> OpenPort {
+        let receivers = receivers.into_iter();
+        let receivers = receivers.map(|one| Box::new(one) as Box<dyn Receive>);
+        OpenPort {
+            receivers: receivers.collect(),
+            sender: Box::new(sender),
+            handle,
+        }
+    }
 }

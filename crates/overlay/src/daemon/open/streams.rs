@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use latlab_model::overlay::{LinkKind, Tls};
+use latlab_model::overlay::Tls;
 
 use super::context::PortContext;
 use super::error::OpenError;
@@ -13,15 +13,11 @@ use crate::tls::Credentials;
 
 pub(super) fn open(
     context: &PortContext<'_>,
-    kind: &LinkKind,
+    role: Role,
+    tls: Option<&Tls>,
     origin: u64,
 ) -> Result<OpenPort, OpenError> {
-    let (role, tls) = match kind {
-        LinkKind::Connect { remote, tls } => (Role::Connect(*remote), tls),
-        LinkKind::Listen { local, peer, tls } => (Role::Listen(*local, peer.clone()), tls),
-        _ => unreachable!("called for links over TCP only"),
-    };
-    let opened = credentials(tls.as_ref(), &role).and_then(|tls| {
+    let opened = credentials(tls, &role).and_then(|tls| {
         tcp::open(TcpConfig {
             id: context.id,
             role,
@@ -32,11 +28,7 @@ pub(super) fn open(
     });
     let hint = "look at the certificates, and who else listens there: `ss -ltnp`";
     let (receiver, sender) = opened.map_err(|error| OpenError::new(context, &error, hint))?;
-    Ok(OpenPort {
-        receivers: vec![Box::new(receiver)],
-        sender: Box::new(sender),
-        handle: PortHandle::None,
-    })
+    Ok(OpenPort::new([receiver], sender, PortHandle::None))
 }
 
 fn credentials(tls: Option<&Tls>, role: &Role) -> io::Result<Option<Credentials>> {

@@ -6,12 +6,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use latlab_model::overlay::LinkKind;
-use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
+use latlab_model::overlay::{LinkKind, UDP_PORT, VXLAN_PORT};
 
 use super::context::PortContext;
 use super::error::OpenError;
-use super::port::{OpenPort, PortHandle, boxed};
+use super::port::{OpenPort, PortHandle};
 use super::tunnel_key::{FormKey, TunnelKey};
 use crate::daemon::source_address::source_address;
 use crate::endpoints::{Counters, DropReason, PortId};
@@ -87,11 +86,7 @@ impl Tunnels {
             .entry(key.clone())
             .or_insert(Tunnel { endpoint, links: 0 });
         tunnel.links += 1;
-        Ok(OpenPort {
-            receivers: boxed(receivers),
-            sender: Box::new(sender),
-            handle: PortHandle::Tunnel(key),
-        })
+        Ok(OpenPort::new(receivers, sender, PortHandle::Tunnel(key)))
     }
 
     /// The link to the same host from the same tunnel endpoint.

@@ -8,7 +8,7 @@ use latlab_netlink::Handle;
 
 use super::context::PortContext;
 use super::error::OpenError;
-use super::port::{OpenPort, PortHandle, boxed};
+use super::port::{OpenPort, PortHandle};
 use crate::kernel::{KernelPath, KernelPort, KernelPortKind, Mac, ROUTES, Rate};
 use crate::links::direct;
 use crate::ports::tap;
@@ -113,11 +113,8 @@ impl Veths {
         };
         let path = self.open_path(context)?;
         path.attach(&port).map_err(|error| failed(&error))?;
-        Ok(OpenPort {
-            receivers: boxed(receivers),
-            sender: Box::new(sender),
-            handle: PortHandle::InKernel(port, promiscuity),
-        })
+        let handle = PortHandle::InKernel(port, promiscuity);
+        Ok(OpenPort::new(receivers, sender, handle))
     }
 
     pub fn path(&self) -> Option<Arc<KernelPath>> {
