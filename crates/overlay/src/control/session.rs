@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use latlab_model::overlay::language::parse;
+use latlab_model::overlay::language::{HELP, parse};
 use latlab_model::overlay::{Command, ListWhat, Overlay};
 
 use crate::daemon::{Daemon, Error, Holder};
@@ -88,10 +88,7 @@ impl Session {
             }
             Some(Command::Adapt) => {
                 let holder = self.holder();
-                let adapts = self.daemon().adapt(holder);
-                adapts
-                    .map(|()| String::new())
-                    .map_err(|error| failed(&error))
+                done(self.daemon().adapt(holder))
             }
             Some(change) => self.change(&change),
         }
@@ -121,13 +118,12 @@ impl Session {
         }
         let holder = self.holder();
         let mut daemon = self.daemon();
-        let done = match command {
+        done(match command {
             Command::Hold(hold) => daemon.hold(holder, hold),
             Command::Release(addresses) => daemon.release(addresses),
             Command::Move(wanted) => daemon.move_addresses(wanted),
             _ => Ok(()),
-        };
-        done.map(|()| String::new()).map_err(|error| failed(&error))
+        })
     }
 
     fn begin(&mut self) -> Answer {
@@ -137,19 +133,15 @@ impl Session {
         }
         let daemon = self.daemon();
         let (overlay, revision) = daemon.overlay();
-        let draft = Draft {
-            overlay: overlay.clone(),
-            revision,
-        };
+        let overlay = overlay.clone();
         drop(daemon);
-        self.draft = Some(draft);
+        self.draft = Some(Draft { overlay, revision });
         Ok(String::new())
     }
 
     fn commit(&mut self) -> Answer {
         let draft = self.draft.take().ok_or_else(nothing_begun)?;
-        let done = self.daemon().install(draft.overlay, draft.revision);
-        done.map(|()| String::new()).map_err(|error| failed(&error))
+        done(self.daemon().install(draft.overlay, draft.revision))
     }
 
     fn change(&mut self, change: &Command) -> Answer {
@@ -162,8 +154,7 @@ impl Session {
         let (overlay, revision) = daemon.overlay();
         let mut overlay = overlay.clone();
         overlay.apply(change).map_err(refused)?;
-        let done = daemon.install(overlay, revision);
-        done.map(|()| String::new()).map_err(|error| failed(&error))
+        done(daemon.install(overlay, revision))
     }
 
     fn matrix(&self) -> Answer {
@@ -203,6 +194,13 @@ fn nothing_begun() -> (usize, String, String) {
     (1, "nothing has begun".into(), "say `begin` first".into())
 }
 
+fn done(result: Result<(), Error>) -> Answer {
+    match result {
+        Ok(()) => Ok(String::new()),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
 fn failed(error: &Error) -> (usize, String, String) {
     (1, error.to_string(), error.hint())
 }
@@ -240,5 +238,3 @@ fn list(overlay: &Overlay, what: ListWhat, daemon: &Daemon) -> String {
     }
     out
 }
-
-const HELP: &str = latlab_model::overlay::language::HELP;

@@ -28,11 +28,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result
         Err(Errno::INVAL) if hook == Hook::Ingress(device) => {
             attach_filter(program, device, handle)
         }
-        other => other.map_err(|errno| Error::Attach {
-            action: "put a program at",
-            device,
-            reason: errno.to_string(),
-        }),
+        other => other.map_err(|errno| Error::attach("put a program at", device, &errno)),
     }
 }
 
@@ -44,11 +40,7 @@ pub(super) fn detach(program: BorrowedFd<'_>, hook: Hook, handle: u32) -> Result
         Err(Errno::INVAL) if hook == Hook::Ingress(device) => {
             detach_filter(program, device, handle)
         }
-        other => other.map_err(|errno| Error::Attach {
-            action: "take the program from",
-            device,
-            reason: errno.to_string(),
-        }),
+        other => other.map_err(|errno| Error::attach("take the program from", device, &errno)),
     }
 }
 
@@ -120,11 +112,7 @@ fn tc(program: BorrowedFd<'_>, device: u32, handle: u32) -> TcHook {
 
 fn attach_filter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<(), Error> {
     listen();
-    let refused = |reason: String| Error::Attach {
-        action: "put a filter at",
-        device,
-        reason,
-    };
+    let refused = |reason: String| Error::attach("put a filter at", device, &reason);
     let mut hook = tc(program, device, handle)
         .create()
         .map_err(|error| refused(said(&error)))?;
@@ -150,9 +138,7 @@ fn detach_filter(program: BorrowedFd<'_>, device: u32, handle: u32) -> Result<()
         return Ok(());
     }
     listen();
-    there.detach().map_err(|error| Error::Attach {
-        action: "take the filter from",
-        device,
-        reason: said(&error),
-    })
+    there
+        .detach()
+        .map_err(|error| Error::attach("take the filter from", device, &said(&error)))
 }

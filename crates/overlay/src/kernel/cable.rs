@@ -39,9 +39,5 @@ pub(super) fn check_is_container(device: u32) -> Result<(), Error> {
 fn look(device: u32) -> Result<Option<Link>, Error> {
     Handle::open()
         .and_then(|mut handle| handle.link_by_index(device))
-        .map_err(|error| Error::Attach {
-            action: "look at",
-            device,
-            reason: error.to_string(),
-        })
+        .map_err(|error| Error::attach("look at", device, &error))
 }

@@ -1,4 +1,7 @@
 //! Errors of the kernel path.
+
+use std::fmt::Display;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot load the kernel path: {0}")]
@@ -29,28 +32,17 @@ pub enum Error {
 }
 
 impl Error {
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Error::Load(_) => {
-                "`latlab doctor` says what of BPF works here; without it containers use the \
-                 daemon's taps"
-            }
-            Error::Map { .. } => "is the daemon root, and the memory limit high enough?",
-            Error::Attach { .. } => "is the interface in the daemon's own network namespace?",
-            Error::NoContainer(_) => {
-                "make a veth pair, move one end into the container and name the other one"
-            }
-            Error::NoFrames(_) => "make it with `ip link add NAME type netkit mode l2 …`",
-            Error::NotPrimary(_) => {
-                "make the pair the other way round: `ip link add NAME type netkit mode l2 peer name eth0 netns \
-                 CONTAINER`, and name NAME"
-            }
-            Error::OtherVersion { .. } => {
-                "stop the old daemon and take its programs away, `bpftool net` shows them: `bpftool \
-                 net detach tcx_ingress dev IF` (or `netkit_peer`), or `tc qdisc del dev IF clsact`"
-            }
-            Error::Name(_) => "take a shorter one",
+    pub(super) fn map(action: &'static str, reason: &impl Display) -> Error {
+        let reason = reason.to_string();
+        Error::Map { action, reason }
+    }
+
+    pub(super) fn attach(action: &'static str, device: u32, reason: &impl Display) -> Error {
+        let reason = reason.to_string();
+        Error::Attach {
+            action,
+            device,
+            reason,
         }
     }
 }

@@ -4,13 +4,6 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::error::Error;
 
-pub(super) fn failed(action: &'static str, error: &libbpf_rs::Error) -> Error {
-    Error::Map {
-        action,
-        reason: error.to_string(),
-    }
-}
-
 pub(super) fn write(
     map: &MapHandle,
     key: &[u8],
@@ -18,7 +11,7 @@ pub(super) fn write(
     action: &'static str,
 ) -> Result<(), Error> {
     map.update(key, value, MapFlags::ANY)
-        .map_err(|error| failed(action, &error))
+        .map_err(|error| Error::map(action, &error))
 }
 
 pub(super) fn read(
@@ -27,12 +20,14 @@ pub(super) fn read(
     action: &'static str,
 ) -> Result<Option<Vec<u8>>, Error> {
     map.lookup(key, MapFlags::ANY)
-        .map_err(|error| failed(action, &error))
+        .map_err(|error| Error::map(action, &error))
 }
 
 pub(super) fn remove(map: &MapHandle, key: &[u8], action: &'static str) -> Result<(), Error> {
     match map.delete(key) {
-        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed(action, &error)),
+        Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+            Err(Error::map(action, &error))
+        }
         _ => Ok(()),
     }
 }
@@ -44,8 +39,8 @@ pub(super) fn clear(
     bytes: usize,
     action: &'static str,
 ) -> Result<(), Error> {
-    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| failed(action, &error))?;
+    let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::map(action, &error))?;
     let zeros = vec![vec![0; bytes]; cpus];
     map.update_percpu(key, &zeros, MapFlags::ANY)
-        .map_err(|error| failed(action, &error))
+        .map_err(|error| Error::map(action, &error))
 }

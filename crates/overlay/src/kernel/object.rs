@@ -64,11 +64,8 @@ impl Owner {
             Some(room) => room.copy_from_slice(name.as_bytes()),
             None => return Err(Error::Name(name.to_owned())),
         }
-        let namespace =
-            rustix::fs::stat("/proc/thread-self/ns/net").map_err(|error| Error::Map {
-                action: "find the network namespace",
-                reason: error.to_string(),
-            })?;
+        let namespace = rustix::fs::stat("/proc/thread-self/ns/net")
+            .map_err(|error| Error::map("find the network namespace", &error))?;
         Ok(Owner {
             namespace: namespace.st_ino,
             name: bytes,

@@ -6,7 +6,6 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::error::Error;
 use super::layout::{Mac, Route, RouteKey, TRAFFIC_BYTES, Traffic};
-use super::map::failed;
 
 /// Number of counters (`overlay_pairs`). The first is of all pairs that have none of their own.
 const MAX_PAIRS: u32 = 4096;
@@ -82,7 +81,7 @@ const PAIRS: &str = "read the counters of addresses";
 
 pub(super) fn traffic(map: &MapHandle, index: u32) -> Result<Traffic, Error> {
     let values = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
-    let values = values.map_err(|error| failed(PAIRS, &error))?;
+    let values = values.map_err(|error| Error::map(PAIRS, &error))?;
     let mut traffic = Traffic::default();
     for value in values.into_iter().flatten() {
         traffic.add(&value);

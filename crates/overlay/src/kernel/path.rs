@@ -14,7 +14,7 @@ use super::headroom::Headroom;
 use super::layout::{
     Action, COUNTS_BYTES, Counts, KernelPort, KernelPortKind, Route, RouteKey, Traffic,
 };
-use super::map::{clear, failed, read, remove, write};
+use super::map::{clear, read, remove, write};
 use super::object::{self, Maps, Owner, Programs};
 use super::pairs::{Pair, Pairs};
 use super::sys::Hook;
@@ -280,7 +280,9 @@ impl KernelPath {
             .maps
             .routes
             .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        Ok(entries.map_err(|error| failed(ROUTE, &error))?.collect())
+        Ok(entries
+            .map_err(|error| Error::map(ROUTE, &error))?
+            .collect())
     }
 
     /// Invalidates the cached routes of all CPUs. Every change has a number of its own, so a route cached before it is
@@ -329,7 +331,7 @@ impl KernelPath {
         let values = self.maps.counts.lookup_percpu(&key, MapFlags::ANY);
         let mut counts = Counts::default();
         for value in values
-            .map_err(|error| failed(COUNTS, &error))?
+            .map_err(|error| Error::map(COUNTS, &error))?
             .into_iter()
             .flatten()
         {
