@@ -9,8 +9,7 @@ use super::route_offload::RouteOffload;
 use super::state::Daemon;
 use crate::dispatch::Died;
 use crate::endpoints::{Counters, DropReason};
-use crate::forwarding::{FlowCounters, Matrix};
-use crate::kernel::Traffic;
+use crate::forwarding::Matrix;
 
 /// A counter: name, help text and value.
 type Metric = (&'static str, &'static str, fn(&Counters) -> u64);
@@ -140,8 +139,7 @@ impl Daemon {
         let in_kernel = self.offload.as_ref().map(RouteOffload::traffic);
         for (pair, traffic) in in_kernel.unwrap_or_default() {
             let pair = pair.map(|pair| (pair.network, Mac(pair.source), Mac(pair.destination)));
-            let Traffic { frames, bytes } = traffic;
-            sum.add_traffic(pair, FlowCounters { frames, bytes });
+            sum.add_traffic(pair, traffic);
         }
         Ok(sum)
     }
@@ -186,15 +184,13 @@ impl Statistics {
     pub fn openmetrics(&self) -> String {
         let mut out = String::new();
         for (at, (name, help, _)) in METRICS.iter().enumerate() {
-            let _ = writeln!(out, "# TYPE latlab_overlay_{name} counter");
-            let _ = writeln!(out, "# HELP latlab_overlay_{name} {help}.");
+            describe(&mut out, name, help);
             for port in &self.ports {
                 let (labels, value) = (port.labels(), port.values[at]);
                 let _ = writeln!(out, "latlab_overlay_{name}_total{{{labels}}} {value}");
             }
         }
-        let _ = writeln!(out, "# TYPE latlab_overlay_dropped_frames counter");
-        let _ = writeln!(out, "# HELP latlab_overlay_dropped_frames Frames dropped.");
+        describe(&mut out, "dropped_frames", "Frames dropped");
         for port in &self.ports {
             for (reason, count) in DropReason::ALL.iter().zip(port.drops) {
                 let (labels, reason) = (port.labels(), reason.name());
@@ -205,21 +201,14 @@ impl Statistics {
             }
         }
         self.openmetrics_of_networks(&mut out);
+        describe(&mut out, "cache_lookups", "Decisions");
         for (result, value) in [("hit", self.hits), ("miss", self.misses)] {
-            if result == "hit" {
-                let _ = writeln!(out, "# TYPE latlab_overlay_cache_lookups counter");
-                let _ = writeln!(out, "# HELP latlab_overlay_cache_lookups Decisions.");
-            }
             let _ = writeln!(
                 out,
                 "latlab_overlay_cache_lookups_total{{result=\"{result}\"}} {value}"
             );
         }
-        let _ = writeln!(out, "# TYPE latlab_overlay_strangers counter");
-        let _ = writeln!(
-            out,
-            "# HELP latlab_overlay_strangers Datagrams from unknown hosts."
-        );
+        describe(&mut out, "strangers", "Datagrams from unknown hosts");
         let _ = writeln!(out, "latlab_overlay_strangers_total {}", self.strangers);
         out.push_str("# EOF\n");
         out
@@ -236,8 +225,7 @@ impl Statistics {
             ),
         ];
         for (name, help, read) in metrics {
-            let _ = writeln!(out, "# TYPE latlab_overlay_{name} counter");
-            let _ = writeln!(out, "# HELP latlab_overlay_{name} {help}.");
+            describe(out, name, help);
             for network in &self.networks {
                 let (label, value) = (&network.name, read(network));
                 let _ = writeln!(
@@ -247,6 +235,12 @@ impl Statistics {
             }
         }
     }
+}
+
+/// The lines in front of a metric's values.
+fn describe(out: &mut String, name: &str, help: &str) {
+    let _ = writeln!(out, "# TYPE latlab_overlay_{name} counter");
+    let _ = writeln!(out, "# HELP latlab_overlay_{name} {help}.");
 }
 
 impl PortStatistics {

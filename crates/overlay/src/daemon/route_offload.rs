@@ -16,10 +16,10 @@ use latlab_netlink::Handle;
 
 use super::source_address::source_address;
 use crate::endpoints::PortId;
-use crate::forwarding::{Decider, Flow, FlowSink, Learned, Table};
+use crate::forwarding::{Decider, Flow, FlowCounters, FlowSink, Learned, Table};
 use crate::kernel::{
     Action, Counts, Error, KernelPath, KernelPort, KernelPortKind, Mac, Origin, Pair, Review,
-    Route, RouteKey, Traffic, TunnelEnds,
+    Route, RouteKey, TunnelEnds,
 };
 use crate::sync::lock;
 
@@ -176,7 +176,7 @@ impl RouteOffload {
     }
 
     /// Traffic that stayed in the kernel; without addresses, what is not counted apart.
-    pub fn traffic(&self) -> Vec<(Option<Pair>, Traffic)> {
+    pub fn traffic(&self) -> Vec<(Option<Pair>, FlowCounters)> {
         self.path.traffic().unwrap_or_default()
     }
 }

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::endpoints::port_id::MAX_PORTS;
 use crate::endpoints::{DropReason, PortId};
+use crate::forwarding::FlowCounters;
 
 pub type Mac = [u8; 6];
 
@@ -422,22 +423,14 @@ impl Counts {
     }
 }
 
-/// Frames and bytes from one address to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
-    pub frames: u64,
-    pub bytes: u64,
-}
-
-impl Traffic {
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        if bytes.len() < TRAFFIC_BYTES {
-            return;
-        }
-        let mut fields = Fields(bytes);
-        self.frames += fields.u64();
-        self.bytes += fields.u64();
+/// Adds frames and bytes from one address to another.
+pub(super) fn add_traffic(sum: &mut FlowCounters, bytes: &[u8]) {
+    if bytes.len() < TRAFFIC_BYTES {
+        return;
     }
+    let mut fields = Fields(bytes);
+    sum.frames += fields.u64();
+    sum.bytes += fields.u64();
 }
 
 #[cfg(test)]

@@ -41,8 +41,7 @@ mod sys;
 
 pub use error::Error;
 pub use layout::{
-    Action, Counts, KernelPort, KernelPortKind, Mac, Origin, Rate, Route, RouteKey, Traffic,
-    TunnelEnds,
+    Action, Counts, KernelPort, KernelPortKind, Mac, Origin, Rate, Route, RouteKey, TunnelEnds,
 };
 pub use pairs::Pair;
 pub use path::{KernelPath, ROUTES, Review};

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::error::Error;
-use super::layout::{Mac, Route, RouteKey, TRAFFIC_BYTES, Traffic};
+use super::layout::{Mac, Route, RouteKey, TRAFFIC_BYTES, add_traffic};
+use crate::forwarding::FlowCounters;
 
 /// Number of counters (`overlay_pairs`). The first is of all pairs that have none of their own.
 const MAX_PAIRS: u32 = 4096;
@@ -79,12 +80,12 @@ impl Pairs {
 
 const PAIRS: &str = "read the counters of addresses";
 
-pub(super) fn traffic(map: &MapHandle, index: u32) -> Result<Traffic, Error> {
+pub(super) fn traffic(map: &MapHandle, index: u32) -> Result<FlowCounters, Error> {
     let values = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
     let values = values.map_err(|error| Error::map(PAIRS, &error))?;
-    let mut traffic = Traffic::default();
+    let mut traffic = FlowCounters::default();
     for value in values.into_iter().flatten() {
-        traffic.add(&value);
+        add_traffic(&mut traffic, &value);
     }
     Ok(traffic)
 }

@@ -11,14 +11,13 @@ use super::attach;
 use super::cable::{self, Cable};
 use super::error::Error;
 use super::headroom::Headroom;
-use super::layout::{
-    Action, COUNTS_BYTES, Counts, KernelPort, KernelPortKind, Route, RouteKey, Traffic,
-};
+use super::layout::{Action, COUNTS_BYTES, Counts, KernelPort, KernelPortKind, Route, RouteKey};
 use super::map::{clear, read, remove, write};
 use super::object::{self, Maps, Owner, Programs};
 use super::pairs::{Pair, Pairs};
 use super::sys::Hook;
 use crate::endpoints::PortId;
+use crate::forwarding::FlowCounters;
 use crate::sync::lock;
 
 /// Default number of routes: 5 MiB.
@@ -131,17 +130,10 @@ impl KernelPath {
         self.write_port(port)?;
         self.put(port)?;
         if let Some(tap) = port.tap {
-            write(
-                &self.maps.ports,
-                &tap.to_ne_bytes(),
-                &port.tap_bytes(),
-                PORTS,
-            )?;
-            attach::attach(
-                self.programs.from_daemon.as_fd(),
-                Hook::Ingress(tap),
-                self.handle,
-            )?;
+            let (key, value) = (tap.to_ne_bytes(), port.tap_bytes());
+            write(&self.maps.ports, &key, &value, PORTS)?;
+            let program = self.programs.from_daemon.as_fd();
+            attach::attach(program, Hook::Ingress(tap), self.handle)?;
         }
         Ok(())
     }
@@ -266,7 +258,7 @@ impl KernelPath {
     }
 
     /// Traffic that stayed in the kernel, by its addresses; without a pair, what further addresses had.
-    pub fn traffic(&self) -> Result<Vec<(Option<Pair>, Traffic)>, Error> {
+    pub fn traffic(&self) -> Result<Vec<(Option<Pair>, FlowCounters)>, Error> {
         let known = lock(&self.pairs).all();
         let read = |index| super::pairs::traffic(&self.maps.pairs, index);
         known
@@ -276,13 +268,10 @@ impl KernelPath {
     }
 
     fn routes(&self) -> Result<Vec<Entry>, Error> {
-        let entries = self
-            .maps
-            .routes
-            .lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        Ok(entries
-            .map_err(|error| Error::map(ROUTE, &error))?
-            .collect())
+        let routes = &self.maps.routes;
+        let entries = routes.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
+        let entries = entries.map_err(|error| Error::map(ROUTE, &error))?;
+        Ok(entries.collect())
     }
 
     /// Invalidates the cached routes of all CPUs. Every change has a number of its own, so a route cached before it is
@@ -329,12 +318,9 @@ impl KernelPath {
     pub fn counts(&self, id: PortId) -> Result<Counts, Error> {
         let key = u32::from(id.0).to_ne_bytes();
         let values = self.maps.counts.lookup_percpu(&key, MapFlags::ANY);
+        let values = values.map_err(|error| Error::map(COUNTS, &error))?;
         let mut counts = Counts::default();
-        for value in values
-            .map_err(|error| Error::map(COUNTS, &error))?
-            .into_iter()
-            .flatten()
-        {
+        for value in values.into_iter().flatten() {
             counts.add(&value);
         }
         Ok(counts)
