@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use latlab_model::overlay::{Overlay, Qualifier};
 
 use super::error::Error;
-use super::open::{OpenError, OpenPort, PortContext, PortHandle, Receivers};
+use super::open::{OpenError, PortContext, PortHandle, Receivers};
 use super::port_config::{PortConfig, port_configs};
 use super::route_offload::RouteOffload;
 use super::state::{Daemon, DaemonPort, policy};
@@ -67,11 +67,8 @@ impl Daemon {
         let change = Change::between(&self.overlay, &overlay);
         let restarts = self.overlay.dispatch.dispatchers != overlay.dispatch.dispatchers
             || self.overlay.dispatch.cpus != overlay.dispatch.cpus;
-        let dispatchers = if restarts {
-            Some(self.start_dispatchers(&overlay)?)
-        } else {
-            None
-        };
+        let dispatchers = restarts.then(|| self.start_dispatchers(&overlay));
+        let dispatchers = dispatchers.transpose()?;
         let opened = self.open(&overlay, &change)?;
         if let Err(error) = self.start_offload() {
             self.close_all(opened);
@@ -115,9 +112,7 @@ impl Daemon {
             }
             self.learned.forget_address(vni, address);
         }
-        if let Some(offload) = &self.offload {
-            errors.note(offload.confirm());
-        }
+        errors.note(self.confirm());
         self.close_removed(removed, &inherited, &mut errors);
         match errors.0 {
             None => Ok(()),
@@ -177,16 +172,12 @@ impl Daemon {
             network: config.network(overlay),
             in_kernel: config.is_in_kernel(overlay),
         };
-        let OpenPort {
-            receivers,
-            sender,
-            handle,
-        } = match config {
+        let opened = match config {
             PortConfig::Interface(interface) => self.opener.interface(&context, interface)?,
             PortConfig::Link(link) => self.opener.link(&context, link)?,
         };
         let output = Output {
-            transmit: Mutex::new(sender),
+            transmit: Mutex::new(opened.sender),
             counters,
         };
         Ok(NewPort {
@@ -195,9 +186,9 @@ impl Daemon {
                 id,
                 output: Arc::new(output),
                 inputs: Vec::new(),
-                handle,
+                handle: opened.handle,
             },
-            receivers,
+            receivers: opened.receivers,
         })
     }
 
@@ -215,20 +206,16 @@ impl Daemon {
     ) -> (Vec<(String, Receivers)>, BTreeSet<PortId>) {
         let mut inherited = BTreeSet::new();
         let mut all_receivers = Vec::new();
-        for NewPort {
-            name,
-            port,
-            receivers,
-        } in opened
-        {
-            if removed.iter().any(|old| old.id == port.id) {
-                self.opener.inherit(port.id, &port.handle);
-                inherited.insert(port.id);
+        for new in opened {
+            let id = new.port.id;
+            if removed.iter().any(|old| old.id == id) {
+                self.opener.inherit(id, &new.port.handle);
+                inherited.insert(id);
             } else {
-                self.clear_counts(port.id);
+                self.clear_counts(id);
             }
-            all_receivers.push((name.clone(), receivers));
-            self.ports.insert(name, port);
+            all_receivers.push((new.name.clone(), new.receivers));
+            self.ports.insert(new.name, new.port);
         }
         (all_receivers, inherited)
     }
@@ -275,6 +262,14 @@ impl Daemon {
         let shares = |port: &&mut DaemonPort| matches!(&port.handle, PortHandle::Tunnel(other) if other == key);
         if let Some(heir) = self.ports.values_mut().find(shares) {
             heir.inputs.append(&mut removed.inputs);
+        }
+    }
+
+    /// Every dispatcher has the last table now, so the kernel's routes follow it too.
+    pub(super) fn confirm(&self) -> Result<(), Error> {
+        match &self.offload {
+            Some(offload) => Ok(offload.confirm()?),
+            None => Ok(()),
         }
     }
 

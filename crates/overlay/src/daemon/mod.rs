@@ -12,7 +12,6 @@
 //! - `route_offload`: keeps the kernel path in step
 
 mod error;
-mod holder;
 mod install;
 mod moves;
 mod open;
@@ -23,7 +22,6 @@ mod source_address;
 mod state;
 
 pub use error::Error;
-pub use holder::Holder;
 pub use open::OpenError;
 pub use report::Statistics;
-pub use state::Daemon;
+pub use state::{Daemon, Holder};

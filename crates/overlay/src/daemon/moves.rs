@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use latlab_model::overlay::{self as model, MAX_HOLD, Refusal};
 use latlab_model::spec::Mac;
+use latlab_model::units::Bytes;
 
 use super::error::Error;
-use super::holder::Holder;
-use super::state::Daemon;
+use super::state::{Daemon, Holder};
 use crate::endpoints::PortId;
 use crate::forwarding::{Hold, HoldBudget, MoveError};
 
@@ -59,18 +59,12 @@ impl Daemon {
             return Err(refuse(message, "`release` some first"));
         }
         // Each budget counts once, however many addresses share it.
-        let mut budgets: Vec<&Arc<HoldBudget>> = Vec::new();
-        for hold in &self.holds.holds {
-            if !budgets
-                .iter()
-                .any(|known| Arc::ptr_eq(known, hold.budget()))
-            {
-                budgets.push(hold.budget());
-            }
-        }
-        let taken: u64 = budgets.iter().map(|budget| budget.limit()).sum();
+        let budgets = self.holds.holds.iter().map(|hold| hold.budget());
+        let limits: BTreeMap<_, u64> = budgets.map(|one| (Arc::as_ptr(one), one.limit())).collect();
+        let taken: u64 = limits.values().sum();
         if taken + wanted.limit.0 > MAX_HOLD.0 {
-            let message = format!("{} of {MAX_HOLD} are left for holds", free(taken));
+            let free = Bytes(MAX_HOLD.0.saturating_sub(taken));
+            let message = format!("{free} of {MAX_HOLD} are left for holds");
             return Err(refuse(
                 message,
                 "give a smaller `limit`, or `release` some first",
@@ -139,13 +133,12 @@ impl Daemon {
     /// Ends the holds of a connection that is closed. The dispatchers send what waits.
     pub(super) fn end_holds_of(&mut self, holder: Holder) {
         let own = self.holders.iter().filter(|(of, _)| *of == holder);
-        let mut is_any = false;
-        for (_, hold) in own {
-            hold.end();
-            is_any = true;
+        let own: Vec<_> = own.collect();
+        own.iter().for_each(|(_, hold)| hold.end());
+        if !own.is_empty() {
+            // A dispatcher that has died is told with the next command.
+            let _ = self.sync();
         }
-        // A dispatcher that has died is told with the next command.
-        let _ = if is_any { self.sync() } else { Ok(()) };
     }
 
     /// Moves addresses to a port, all at once: from the return on, no frame goes elsewhere. Errors: a port or network
@@ -167,10 +160,7 @@ impl Daemon {
             .map_err(|error| unmoved(error, revision))?;
         ending.iter().for_each(|hold| hold.end());
         self.sync()?;
-        match &self.offload {
-            Some(offload) => Ok(offload.confirm()?),
-            None => Ok(()),
-        }
+        self.confirm()
     }
 
     /// Holds at the port that addresses leave catch all their frames from now on: those that are on their way to another
@@ -260,10 +250,7 @@ impl Daemon {
         }
         self.sync()?;
         offloaded?;
-        match &self.offload {
-            Some(offload) => Ok(offload.confirm()?),
-            None => Ok(()),
-        }
+        self.confirm()
     }
 }
 
@@ -282,8 +269,4 @@ fn unmoved(error: MoveError, wanted: u64) -> Error {
             "a network that is deleted takes its own along",
         ),
     }
-}
-
-fn free(taken: u64) -> latlab_model::units::Bytes {
-    latlab_model::units::Bytes(MAX_HOLD.0.saturating_sub(taken))
 }

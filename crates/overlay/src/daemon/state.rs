@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use latlab_model::overlay::{Mode, Overlay};
 
 use super::error::Error;
-use super::holder::Holder;
 use super::open::{Opener, PortHandle};
 use super::route_offload::RouteOffload;
 use crate::dispatch::{DispatchPolicy, Dispatcher, InputKey, Output, Snapshot};
@@ -19,6 +19,19 @@ pub(super) struct DaemonPort {
     /// Its receiving halves: index of the dispatcher, and key there.
     pub inputs: Vec<(usize, InputKey)>,
     pub handle: PortHandle,
+}
+
+/// A client's connection that holds frames, or adapts the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder(u64);
+
+impl Holder {
+    /// One that is no other.
+    #[must_use]
+    pub fn unique() -> Holder {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Holder(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 pub struct Daemon {

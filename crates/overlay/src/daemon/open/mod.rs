@@ -12,4 +12,4 @@ mod veths;
 pub(super) use context::PortContext;
 pub use error::OpenError;
 pub(super) use opener::{Opener, take_settings};
-pub(super) use port::{OpenPort, PortHandle, Receivers};
+pub(super) use port::{PortHandle, Receivers};
