@@ -227,7 +227,7 @@ impl End {
     }
 
     fn seal(&mut self, text: &[u8]) {
-        let (mut plain, mut cipher) = (Arena::new(), Arena::new());
+        let (mut plain, mut cipher) = (Arena::default(), Arena::default());
         plain.write(|bytes| bytes.extend_from_slice(text));
         let sent = &mut self.sent;
         self.sealing

@@ -529,7 +529,7 @@ pub fn overlay_frames(data: &[u8]) -> u64 {
         return 1;
     }
     let frame_in = &batch.frames()[0];
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let done = match offload.gso {
         Gso::None => arena.complete(b"prefix", &batch, frame_in).map(|()| 1),
         _ => arena.cut(b"prefix", &batch, frame_in, offload.gso_size),

@@ -144,12 +144,8 @@ impl Forwarder {
         true
     }
 
-    pub fn send(&mut self, batch: &Batch) {
-        self.send_after(batch, None);
-    }
-
-    /// As [`Forwarder::send`], for frames that have waited in a hold: not once more in the same one.
-    pub fn send_after(&mut self, batch: &Batch, waited: Option<&Hold>) {
+    /// Sends the frames of a batch; `waited`: the hold in which they have waited, and where they do not wait once more.
+    pub fn send(&mut self, batch: &Batch, waited: Option<&Hold>) {
         let is_armed = self.decider.is_armed();
         for port in self.lists.touched.drain(..) {
             let list = &mut self.lists.by_port[usize::from(port.0)];

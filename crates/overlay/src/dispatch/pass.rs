@@ -49,7 +49,7 @@ impl Pass {
         let received = input.receive(&mut self.batch);
         if received > 0 {
             self.forwarder.decide(&mut self.batch, now);
-            self.forwarder.send(&self.batch);
+            self.forwarder.send(&self.batch, None);
         }
         input.complete();
         if self.is_holding() {
@@ -142,7 +142,7 @@ impl Pass {
                 }
                 at += 1;
             }
-            self.forwarder.send_after(batch, Some(hold));
+            self.forwarder.send(batch, Some(hold));
             hold.put_back(released.take_from(at));
             sent += at;
             if at < frames {

@@ -36,11 +36,6 @@ struct Piece {
 }
 
 impl Arena {
-    #[must_use]
-    pub fn new() -> Arena {
-        Arena::default()
-    }
-
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.segments.clear();

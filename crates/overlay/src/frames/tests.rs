@@ -134,7 +134,7 @@ fn read(frame: &[u8]) -> (Option<u16>, TransportHeader, Vec<u8>) {
 #[test]
 fn segments_are_what_another_implementation_accepts() {
     let mut random = Random(0x5eed);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     for _ in 0..400 {
         let drawn = draw(&mut random);
         let batch = batch_of(&mut random, &drawn);
@@ -196,7 +196,7 @@ fn tcp_may_be_cut_smaller_than_asked() {
         }
     };
     let batch = batch_of(&mut random, &drawn);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let size = drawn.offload.gso_size / 2 + 1;
     arena
         .cut(b"prefixed", &batch, &batch.frames()[0], size)
@@ -214,7 +214,7 @@ fn tcp_may_be_cut_smaller_than_asked() {
 #[test]
 fn a_partial_checksum_is_completed() {
     let mut random = Random(5);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     for _ in 0..300 {
         let mut drawn = draw(&mut random);
         let (start, offset) = drawn.offload.checksum.unwrap();
@@ -277,7 +277,7 @@ fn fill_lengths(bytes: &mut [u8], start: usize, behind: u16) {
 #[test]
 fn unsegmentable_frames_are_refused_with_a_reason() {
     let mut random = Random(23);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut refused = |change: &dyn Fn(&mut Drawn), wanted: fn(&Drawn) -> bool| {
         let mut drawn = loop {
             let drawn = draw(&mut random);
@@ -374,7 +374,7 @@ fn pieces_of(arena: &mut Arena, batch: &Batch, number: usize) -> Vec<Vec<u8>> {
 #[test]
 fn joining_reverses_segmentation() {
     let mut random = Random(0x901d);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut joined = 0;
     for _ in 0..300 {
         let drawn = draw_stream(&mut random);
@@ -402,7 +402,7 @@ fn joining_reverses_segmentation() {
 #[test]
 fn a_stream_of_tiny_segments_is_joined_into_frames_that_one_system_call_takes() {
     let mut random = Random(9);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut drawn = draw_stream(&mut random);
     drawn.bytes.truncate(drawn.headers);
     drawn.bytes.extend(random.bytes(16 * MAX_PIECES));
@@ -421,7 +421,7 @@ fn a_stream_of_tiny_segments_is_joined_into_frames_that_one_system_call_takes() 
 #[test]
 fn unrelated_or_damaged_segments_are_not_joined() {
     let mut random = Random(77);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     for _ in 0..2000 {
         let drawn = draw_stream(&mut random);
         let mut pieces = pieces_of(&mut arena, &batch_of(&mut random, &drawn), 0);
@@ -451,7 +451,7 @@ fn unrelated_or_damaged_segments_are_not_joined() {
 #[test]
 fn garbage_is_joined_to_nothing_and_never_panics() {
     let mut random = Random(5);
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     for _ in 0..500 {
         let drawn = draw_stream(&mut random);
         let mut pieces = pieces_of(&mut arena, &batch_of(&mut random, &drawn), 0);

@@ -54,8 +54,8 @@ pub fn open(config: &DirectConfig<'_>) -> io::Result<(Receiver, Transmitter)> {
         socket,
         network: config.network,
         counters: config.counters.clone(),
-        arena: Arena::new(),
-        outbox: Outbox::new(),
+        arena: Arena::default(),
+        outbox: Outbox::default(),
     };
     Ok((receiver, transmitter))
 }

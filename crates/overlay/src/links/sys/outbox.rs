@@ -56,6 +56,7 @@ struct Run {
     iovecs: (usize, usize),
 }
 
+#[derive(Default)]
 pub struct Outbox {
     iovecs: Vec<iovec>,
     controls: Vec<Control>,
@@ -73,15 +74,6 @@ impl std::fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    pub fn new() -> Outbox {
-        Outbox {
-            iovecs: Vec::new(),
-            controls: Vec::new(),
-            headers: Vec::new(),
-            runs: Vec::new(),
-        }
-    }
-
     /// Sends every piece of the arena as a datagram. Neighbours of equal length, at most `segment` bytes, leave in one
     /// message that the kernel or the NIC segments (`UDP_SEGMENT`). Packet sockets need no address. Never blocks.
     pub fn send(

@@ -23,7 +23,7 @@ impl Transmitter {
         Transmitter {
             shared,
             _reconnector: reconnector,
-            arena: Arena::new(),
+            arena: Arena::default(),
         }
     }
 }

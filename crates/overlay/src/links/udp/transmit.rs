@@ -71,14 +71,14 @@ impl Transmitter {
         let remote = link.config.remote;
         let lane = |socket| Lane {
             socket,
-            arena: Arena::new(),
-            outbox: Outbox::new(),
+            arena: Arena::default(),
+            outbox: Outbox::default(),
         };
         Ok(Transmitter {
             path: Path::new(socket(from)?, remote),
             to: remote.into(),
             lanes: sockets.into_iter().map(lane).collect(),
-            cipher: Arena::new(),
+            cipher: Arena::default(),
             endpoint,
             link,
         })

@@ -27,7 +27,7 @@ impl Announcement {
                 .push(port.id, NETWORK_UNKNOWN, Offload::default(), [frame])
                 .is_ok()
             {
-                port.counters().received.add(1, FRAME as u64);
+                port.counters.received.add(1, FRAME as u64);
             }
         }
     }

@@ -97,7 +97,7 @@ pub fn serve(
         port.connected.store(false, Relaxed);
         *lock(current) = None;
         if let Err(error) = reason {
-            port.note(format!("connection: {error}"));
+            port.counters.note(format!("connection: {error}"));
         }
         // A pause bounds the rate of connections to a VMM that hangs up at once, or that blocks dispatchers.
         let wait = match rendezvous {

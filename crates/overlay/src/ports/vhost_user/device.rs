@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,10 +18,34 @@ use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut
 
 use super::features::{Features, OFFERED};
 use super::shared::{Ring, Shared};
-use super::vring::{Addresses, Vring};
 use crate::rings::{
     DirtyLog, Location, MAX_ENTRIES, MAX_REGIONS, Memory, Queue, Setup, Slot, UsedLog,
 };
+
+/// Addresses of a ring, in the VMM's address space.
+#[derive(Debug, Clone, Copy)]
+struct Addresses {
+    descriptors: u64,
+    available: u64,
+    used: u64,
+    /// Guest-physical address of the used ring, if writes to it are logged.
+    log: Option<u64>,
+}
+
+/// Setup of a ring. It runs once size, addresses and kick are set; a kick without a descriptor means polling.
+#[derive(Debug, Default)]
+struct Vring {
+    size: Option<u16>,
+    addresses: Option<Addresses>,
+    /// Next available entry while stopped, from the VMM or from the last halt.
+    base: u16,
+    /// Whether a kick was set, which starts the ring.
+    started: bool,
+    kick: Option<Arc<OwnedFd>>,
+    call: Option<Arc<OwnedFd>>,
+    error: Option<Arc<OwnedFd>>,
+    enabled: bool,
+}
 
 pub struct Device {
     port: Arc<Shared>,
@@ -193,7 +217,7 @@ impl Device {
         for index in 0..self.rings.len() {
             if let Err(error) = self.refresh(index) {
                 // The ring stays stopped until the VMM sends its addresses again.
-                self.port.note(format!("ring {index}: {error}"));
+                self.port.counters.note(format!("ring {index}: {error}"));
             }
         }
         Ok(())
@@ -217,11 +241,17 @@ fn location(region: &VhostUserMemoryRegion) -> Location {
     }
 }
 
+/// The kernel's name of a descriptor: a path, or a kind such as `anon_inode:[eventfd]`.
+fn name_of(fd: &OwnedFd) -> io::Result<String> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+    Ok(link.to_string_lossy().into_owned())
+}
+
 /// Checks that a descriptor of the VMM is an eventfd: a write to any other file could have any effect. The VMM may make it
 /// block at any time (see `crate::watchdog`).
 fn event(file: File) -> Result<Arc<OwnedFd>> {
     let fd = OwnedFd::from(file);
-    let name = super::descriptors::name(&fd).map_err(Error::ReqHandlerError)?;
+    let name = name_of(&fd).map_err(Error::ReqHandlerError)?;
     if name != "anon_inode:[eventfd]" {
         return Err(refuse(format!("the VMM passed {name} as an eventfd")));
     }

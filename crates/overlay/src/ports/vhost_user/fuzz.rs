@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use latlab_model::overlay::Switches;
 
-use super::doorbell::Doorbell;
 use super::features::Features;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::shared::{Pair, Ring, Shared};
-use crate::endpoints::{Counters, PortId};
-use crate::rings::{Queue, Slot};
+use super::shared::{Ring, Shared};
+use crate::endpoints::PortId;
+use crate::rings::Queue;
 
 fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
     Box::new(Ring {
@@ -29,16 +28,7 @@ fn ring(queue: Queue, index: usize, features: Features) -> Box<Ring> {
 }
 
 fn port(number: u16, pairs: usize) -> io::Result<Arc<Shared>> {
-    let pair = |_| {
-        Ok(Pair {
-            to_guest: Slot::default(),
-            from_guest: Slot::default(),
-            doorbell: Doorbell::new()?,
-        })
-    };
-    let pairs: io::Result<Vec<Pair>> = (0..pairs).map(pair).collect();
-    let counters = Arc::new(Counters::default());
-    Shared::new(PortId(number), counters, pairs?, 1500).map(Arc::new)
+    Shared::new(PortId(number), Arc::default(), pairs, 1500).map(Arc::new)
 }
 
 /// The sending half to a guest with these rings, of which `enabled` pairs are enabled; none with a feature that was not

@@ -14,7 +14,6 @@ mod announcement;
 mod body;
 mod bounce;
 mod connection;
-mod descriptors;
 mod device;
 mod doorbell;
 mod features;
@@ -25,7 +24,6 @@ mod receiver;
 mod sender;
 mod shared;
 mod sys;
-mod vring;
 
 pub use port::{VhostUser, VhostUserConfig};
 pub use receiver::Receiver;

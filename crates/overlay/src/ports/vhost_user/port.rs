@@ -12,10 +12,9 @@ use latlab_model::overlay::Switches;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::{self, Rendezvous};
-use super::doorbell::Doorbell;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::shared::{Pair, Shared};
+use super::shared::Shared;
 use crate::endpoints::{Counters, PortId};
 use crate::sync::lock;
 
@@ -46,15 +45,8 @@ impl VhostUser {
     /// Opens a port; guests may connect and disconnect from now on. Errors: a socket that cannot be listened at; too
     /// many file descriptors or threads.
     pub fn open(config: VhostUserConfig, counters: Arc<Counters>) -> io::Result<VhostUser> {
-        let pair = |_| {
-            Ok(Pair {
-                to_guest: Default::default(),
-                from_guest: Default::default(),
-                doorbell: Doorbell::new()?,
-            })
-        };
-        let pairs: io::Result<Vec<Pair>> = (0..config.queues.max(1)).map(pair).collect();
-        let shared = Shared::new(config.id, counters, pairs?, config.mtu)?;
+        let pairs = usize::from(config.queues.max(1));
+        let shared = Shared::new(config.id, counters, pairs, config.mtu)?;
         let shared = Arc::new(shared);
         shared.set(config.switches);
         let rendezvous = if config.client {
@@ -108,7 +100,7 @@ impl VhostUser {
     /// Why the last ring or connection was ended, if that was the peer's error.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        self.shared.trouble()
+        self.shared.counters.trouble()
     }
 }
 

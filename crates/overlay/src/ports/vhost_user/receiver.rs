@@ -77,7 +77,7 @@ impl Receiver {
     fn drain(&mut self, ring: &mut Ring, batch: &mut Batch) -> Result<Pass, (Pass, Fault)> {
         let mut pass = Pass::default();
         let mut left = batch.room();
-        let bounce = !self.port.cut_through();
+        let bounce = !self.port.cut_through.load(Relaxed);
         while left > 0 {
             let ready = match ring.queue.ready() {
                 Ok(0) => break,
@@ -133,7 +133,7 @@ impl Receiver {
     }
 
     fn count(&self, pass: &Pass) {
-        let counters = self.port.counters();
+        let counters = &self.port.counters;
         if pass.frames > 0 {
             // Receivers of several pairs may belong to several dispatchers.
             let add = match self.port.pairs.len() {
@@ -166,7 +166,7 @@ impl Receiver {
     fn clear_doorbell(&mut self) {
         let kicks = self.rings().doorbell.clear();
         if kicks > 0 {
-            self.port.counters().kicks.fetch_add(kicks, Relaxed);
+            self.port.counters.kicks.fetch_add(kicks, Relaxed);
         }
     }
 }
@@ -223,7 +223,7 @@ impl Receive for Receiver {
     }
 
     fn completion_due(&self) -> Option<u64> {
-        let wait = self.port.tx_coalesce();
+        let wait = self.port.tx_coalesce.load(Relaxed);
         let waits = |unsignalled: Unsignalled| (unsignalled.may_wait() && wait > 0).then_some(wait);
         self.unsignalled.and_then(waits)
     }
@@ -239,7 +239,7 @@ impl Receive for Receiver {
     }
 
     fn coalesce_window(&self) -> Option<u64> {
-        Some(self.port.kick_coalesce()).filter(|time| *time > 0)
+        Some(self.port.kick_coalesce.load(Relaxed)).filter(|time| *time > 0)
     }
 
     fn wakeup(&self) -> BorrowedFd<'_> {

@@ -70,7 +70,7 @@ impl Sender {
                 }
             }
         }
-        pass.count(port.counters(), which.len() as u64);
+        pass.count(&port.counters, which.len() as u64);
     }
 }
 

@@ -48,7 +48,7 @@ impl Ring {
     #[cold]
     pub fn stop(&mut self, port: &Shared, fault: Fault) {
         self.fault = Some(fault);
-        port.note(format!("ring {}: {fault}", self.index));
+        port.counters.note(format!("ring {}: {fault}", self.index));
         if let Some(error) = self.error.as_deref().filter(|_| !port.is_cut()) {
             if notify(error).is_err() {
                 port.cut();
@@ -82,7 +82,7 @@ pub struct Pair {
 #[derive(Debug)]
 pub struct Shared {
     pub id: PortId,
-    counters: Arc<Counters>,
+    pub counters: Arc<Counters>,
     pub pairs: Vec<Pair>,
     /// Number of enabled pairs, over which flows are spread.
     pub enabled_pairs: AtomicU16,
@@ -94,21 +94,27 @@ pub struct Shared {
     /// Without the Ethernet header.
     pub mtu: u16,
     interrupts: AtomicU8,
-    cut_through: AtomicBool,
-    tx_coalesce: AtomicU64,
-    kick_coalesce: AtomicU64,
+    /// Whether frames pass from ring to ring with one copy.
+    pub cut_through: AtomicBool,
+    /// How long the completion interrupt of a large segment may be delayed, in ns.
+    pub tx_coalesce: AtomicU64,
+    /// How long kicks may be suppressed, in ns.
+    pub kick_coalesce: AtomicU64,
     /// Addresses of migrated guests that cannot announce themselves.
     announce: Mutex<Vec<[u8; 6]>>,
     announcing: AtomicBool,
 }
 
 impl Shared {
-    pub fn new(
-        id: PortId,
-        counters: Arc<Counters>,
-        pairs: Vec<Pair>,
-        mtu: u16,
-    ) -> io::Result<Shared> {
+    pub fn new(id: PortId, counters: Arc<Counters>, pairs: usize, mtu: u16) -> io::Result<Shared> {
+        let pair = |_| {
+            Ok(Pair {
+                to_guest: Slot::default(),
+                from_guest: Slot::default(),
+                doorbell: Doorbell::new()?,
+            })
+        };
+        let pairs = (0..pairs).map(pair).collect::<io::Result<Vec<_>>>()?;
         let shared = Shared {
             cut: AtomicBool::new(false),
             cuts: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -159,10 +165,6 @@ impl Shared {
         self.cut.store(false, Relaxed);
     }
 
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
     /// Changes the switches, from the next batch on.
     pub fn set(&self, switches: Switches) {
         let code = match switches.interrupts {
@@ -182,21 +184,6 @@ impl Shared {
             1 => Interrupts::Early,
             _ => Interrupts::BeforeData,
         }
-    }
-
-    /// Whether frames pass from ring to ring with one copy.
-    pub fn cut_through(&self) -> bool {
-        self.cut_through.load(Relaxed)
-    }
-
-    /// How long the completion interrupt of a large segment may be delayed, in ns.
-    pub fn tx_coalesce(&self) -> u64 {
-        self.tx_coalesce.load(Relaxed)
-    }
-
-    /// How long kicks may be suppressed, in ns.
-    pub fn kick_coalesce(&self) -> u64 {
-        self.kick_coalesce.load(Relaxed)
     }
 
     pub fn announce(&self, address: [u8; 6]) {
@@ -219,13 +206,5 @@ impl Shared {
         self.announcing.store(false, Relaxed);
         let mut waiting = lock(&self.announce);
         std::mem::take(&mut *waiting)
-    }
-
-    pub fn note(&self, trouble: String) {
-        self.counters.note(trouble);
-    }
-
-    pub fn trouble(&self) -> Option<String> {
-        self.counters.trouble()
     }
 }

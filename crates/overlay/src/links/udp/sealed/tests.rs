@@ -30,7 +30,7 @@ impl End {
 
     /// Encrypts a text; false while there are no keys.
     fn seal(&mut self, text: &str) -> bool {
-        let (mut plain, mut cipher) = (Arena::new(), Arena::new());
+        let (mut plain, mut cipher) = (Arena::default(), Arena::default());
         plain.write(|bytes| bytes.extend_from_slice(text.as_bytes()));
         let out = &mut self.out;
         let sealed = self
