@@ -1,7 +1,8 @@
 //! A batch: the frames of one pass, in two arenas that are reused.
 
 use super::checksum::Sum;
-use super::offload::Offload;
+use super::headers::Headers;
+use super::offload::{Gso, Offload};
 use super::sys::Segment;
 use crate::endpoints::port_id::PortId;
 
@@ -49,26 +50,25 @@ impl Frame {
 
     #[must_use]
     pub fn destination(&self) -> [u8; 6] {
-        [
-            self.head[0],
-            self.head[1],
-            self.head[2],
-            self.head[3],
-            self.head[4],
-            self.head[5],
-        ]
+        let [a, b, c, d, e, f, ..] = self.head;
+        [a, b, c, d, e, f]
     }
 
     #[must_use]
     pub fn source(&self) -> [u8; 6] {
-        [
-            self.head[6],
-            self.head[7],
-            self.head[8],
-            self.head[9],
-            self.head[10],
-            self.head[11],
-        ]
+        let [_, _, _, _, _, _, a, b, c, d, e, f, ..] = self.head;
+        [a, b, c, d, e, f]
+    }
+
+    /// The offload header, with the length of the headers where the frame is to be segmented: Linux requires it.
+    #[must_use]
+    #[inline]
+    pub fn encoded_offload(&self) -> [u8; Offload::BYTES] {
+        self.offload.encode(match self.offload.gso {
+            Gso::None => 0,
+            // Less than a head has bytes.
+            _ => Headers::parse(self.head()).map_or(0, |headers| headers.payload as u16),
+        })
     }
 }
 

@@ -95,9 +95,7 @@ impl Headers {
             tcp,
         })
     }
-}
 
-impl Headers {
     /// End of the IP packet by its length field. `head` holds these headers.
     pub(super) fn end(&self, head: &[u8]) -> usize {
         let (at, more) = if self.ipv6 { (4, 40) } else { (2, 0) };

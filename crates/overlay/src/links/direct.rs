@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::netns;
 use super::sys::{self, Buffer, Inbox, Outbox};
 use crate::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
-use crate::frames::{Arena, Batch, Gso, Headers, Offload};
+use crate::frames::{Arena, Batch, Offload};
 
 const MESSAGES: usize = 32;
 const MESSAGE_BYTES: usize = 66 << 10;
@@ -179,13 +179,7 @@ impl Transmit for Transmitter {
                 self.counters.drop_frames(DropReason::Unknown, 1);
                 continue;
             }
-            // The kernel requires the header length of frames that it segments.
-            let headers = match frame.offload.gso {
-                Gso::None => 0,
-                _ => Headers::parse(frame.head()).map_or(0, |read| read.payload),
-            };
-            let header = frame.offload.encode(u16::try_from(headers).unwrap_or(0));
-            self.arena.add(&header, batch, frame);
+            self.arena.add(&frame.encoded_offload(), batch, frame);
         }
         if self.arena.is_empty() {
             return;

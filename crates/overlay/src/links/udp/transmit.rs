@@ -204,11 +204,6 @@ pub(in crate::links) fn private_header(
     if frame.len as usize > latlab_wire::overlay::MAX_FRAME_BYTES {
         return Err(DropReason::TooLong);
     }
-    // A hint for segmentation; zero for other headers.
-    let headers = match frame.offload.gso {
-        Gso::None => 0,
-        _ => Headers::parse(frame.head()).map_or(0, |read| read.payload),
-    };
     Ok(PrivateHeader {
         hops: frame.hops - 1,
         network: frame.network,
@@ -220,7 +215,7 @@ pub(in crate::links) fn private_header(
         number,
         whole: frame.len,
         offset: 0,
-        offload: frame.offload.encode(u16::try_from(headers).unwrap_or(0)),
+        offload: frame.encoded_offload(),
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::sys::{self, Deleted, Gather, Slots};
 use crate::endpoints::{Counters, DropReason, PortId, Receive, Transmit};
-use crate::frames::{Batch, Gso, Headers, NETWORK_UNKNOWN, Offload};
+use crate::frames::{Batch, NETWORK_UNKNOWN, Offload};
 
 #[derive(Debug, Clone)]
 pub struct TapConfig<'a> {
@@ -128,12 +128,7 @@ impl Transmit for Sender {
         let (mut frames, mut bytes) = (0, 0);
         for &at in which {
             let frame = &batch.frames()[usize::from(at)];
-            // The kernel requires the header length of large frames.
-            let headers = match frame.offload.gso {
-                Gso::None => 0,
-                _ => Headers::parse(frame.head()).map_or(0, |headers| headers.payload),
-            };
-            let header = frame.offload.encode(u16::try_from(headers).unwrap_or(0));
+            let header = frame.encoded_offload();
             let heads = [&header, frame.head()];
             match self.gather.write(&self.queue, heads, batch.rest(frame)) {
                 Ok(()) => (frames, bytes) = (frames + 1, bytes + u64::from(frame.len)),

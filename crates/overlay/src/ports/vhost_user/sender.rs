@@ -7,7 +7,7 @@ use latlab_model::overlay::Interrupts;
 
 use super::shared::{Ring, Shared};
 use crate::endpoints::{Counters, DropReason, Transmit, add_unshared};
-use crate::frames::{Arena, Batch, Frame, Gso, Headers, Offload};
+use crate::frames::{Arena, Batch, Frame, Gso, Offload};
 use crate::rings::{Buffers, Delivery, Direction, Fault, Outgoing};
 
 /// Maximum number of consecutive frames that do not fit because of tiny buffers, which no real driver offers.
@@ -237,7 +237,7 @@ fn deliver(
     }
     let mut header = [0; 12];
     if *offload != Offload::default() {
-        header[..Offload::BYTES].copy_from_slice(&offload.encode(headers_of(frame)));
+        header[..Offload::BYTES].copy_from_slice(&frame.encoded_offload());
     }
     let outgoing = Outgoing {
         header,
@@ -287,13 +287,6 @@ fn adapt(
         }
     }
     Ok(Delivery::Done)
-}
-
-fn headers_of(frame: &Frame) -> u16 {
-    match frame.offload.gso {
-        Gso::None => 0,
-        _ => Headers::parse(frame.head()).map_or(0, |headers| headers.payload as u16),
-    }
 }
 
 #[cfg(test)]
