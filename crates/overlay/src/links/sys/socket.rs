@@ -19,14 +19,17 @@ pub fn set(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: c_int) ->
     set_bytes(socket, level, option, &value.to_ne_bytes())
 }
 
-pub fn set_bytes(
-    socket: BorrowedFd<'_>,
-    level: c_int,
-    option: c_int,
-    value: &[u8],
-) -> io::Result<()> {
+/// Whether a system call that gives zero has succeeded.
+fn checked(result: c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set_bytes(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
     // SAFETY: the pointer and the length are those of one slice.
-    let done = unsafe {
+    checked(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
@@ -34,19 +37,14 @@ pub fn set_bytes(
             value.as_ptr().cast(),
             length(value.len()),
         )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    })
 }
 
 pub fn get(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_int> {
     let mut value: c_int = 0;
     let mut len = length(size_of::<c_int>());
     // SAFETY: the kernel writes at most `len` bytes into `value`.
-    let done = unsafe {
+    checked(unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             level,
@@ -54,12 +52,8 @@ pub fn get(socket: BorrowedFd<'_>, level: c_int, option: c_int) -> io::Result<c_
             (&raw mut value).cast(),
             &raw mut len,
         )
-    };
-    if done == 0 {
-        Ok(value)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    })?;
+    Ok(value)
 }
 
 pub(super) fn length(len: usize) -> libc::socklen_t {
@@ -90,16 +84,13 @@ pub fn packet_socket(device: &str) -> io::Result<OwnedFd> {
     address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
     address.sll_ifindex = index as c_int;
     // SAFETY: the pointer and the length are those of the structure.
-    let bound = unsafe {
+    checked(unsafe {
         libc::bind(
             socket.as_raw_fd(),
             (&raw const address).cast(),
             length(size_of::<libc::sockaddr_ll>()),
         )
-    };
-    if bound != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    })?;
     join_all(socket.as_fd(), index)?;
     Ok(socket)
 }
@@ -115,12 +106,8 @@ pub fn promiscuous_socket(index: u32) -> io::Result<OwnedFd> {
 fn silent_socket() -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(
-        AddressFamily::PACKET,
-        SocketType::RAW,
-        flags,
-        None,
-    )?)
+    let (family, kind) = (AddressFamily::PACKET, SocketType::RAW);
+    Ok(socket_with(family, kind, flags, None)?)
 }
 
 /// Makes an interface promiscuous for a packet socket's life.
@@ -129,12 +116,8 @@ fn join_all(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     let mut request = [0; 16];
     request[..4].copy_from_slice(&index.to_ne_bytes());
     request[4..6].copy_from_slice(&(libc::PACKET_MR_PROMISC as u16).to_ne_bytes());
-    set_bytes(
-        socket,
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &request,
-    )
+    let option = libc::PACKET_ADD_MEMBERSHIP;
+    set_bytes(socket, libc::SOL_PACKET, option, &request)
 }
 
 /// Has the kernel leave out frames to the interface's own address (`PACKET_HOST`): they are the host's, and a switch
@@ -164,7 +147,7 @@ fn leave_out_own(socket: BorrowedFd<'_>) -> io::Result<()> {
         filter: program.as_mut_ptr(),
     };
     // SAFETY: the kernel reads the structure, and as many instructions as it says from the array, during the call.
-    let done = unsafe {
+    checked(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
@@ -172,10 +155,5 @@ fn leave_out_own(socket: BorrowedFd<'_>) -> io::Result<()> {
             (&raw const filter).cast(),
             length(size_of::<libc::sock_fprog>()),
         )
-    };
-    if done == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    })
 }

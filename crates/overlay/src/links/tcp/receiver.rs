@@ -95,7 +95,6 @@ impl Receiver {
     }
 
     fn push(&self, record: std::ops::Range<usize>, batch: &mut Batch) -> Result<usize, DropReason> {
-        let malformed = |_| DropReason::Malformed;
         let bytes = self.inbox.part(record.clone());
         let (header, frame) = PrivateHeader::parse(bytes).map_err(|_| DropReason::Malformed)?;
         if frame.len() != header.whole as usize {
@@ -112,7 +111,7 @@ impl Receiver {
             .segment(record.start + PrivateHeader::BYTES..record.end);
         batch
             .push(config.id, header.network, offload, [piece])
-            .map_err(malformed)?;
+            .map_err(|_| DropReason::Malformed)?;
         if let Some(frame) = batch.last_mut() {
             frame.hops = header.hops;
             frame.origin = header.origin;

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use latlab_model::overlay::Peer;
@@ -28,7 +27,6 @@ const MIN_LIFE: Duration = Duration::from_secs(1);
 pub(super) struct Reconnector {
     shared: Arc<Shared>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Reconnector {
@@ -40,17 +38,14 @@ impl Reconnector {
             strangers: Strangers::default(),
         };
         let name = format!("tcp-{}", shared.config.id.0);
-        let thread = std::thread::Builder::new()
+        // Never joined: a connection attempt may take until its timeout.
+        std::thread::Builder::new()
             .name(name)
             .spawn(move || match listener {
                 Some(listener) => work.listen(&listener),
                 None => work.connect(),
             })?;
-        Ok(Reconnector {
-            shared,
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Reconnector { shared, stop })
     }
 }
 
@@ -58,10 +53,6 @@ impl Drop for Reconnector {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         self.shared.wake_reconnector();
-        if let Some(thread) = self.thread.take() {
-            // Not joined: a connection attempt may take until its timeout.
-            drop(thread);
-        }
         *self.shared.lock() = None;
     }
 }

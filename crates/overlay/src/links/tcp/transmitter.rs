@@ -26,33 +26,7 @@ impl Transmitter {
             arena: Arena::default(),
         }
     }
-}
 
-impl Transmit for Transmitter {
-    fn transmit(&mut self, batch: &Batch, which: &[u16]) {
-        let config = &self.shared.config;
-        for &number in which {
-            let frame = &batch.frames()[usize::from(number)];
-            let number = self.shared.number.fetch_add(1, Relaxed);
-            match private_header(frame, config.origin, number) {
-                Ok(header) => {
-                    let mut prefix = [0; LENGTH_BYTES + PrivateHeader::BYTES];
-                    let len = u32::try_from(PrivateHeader::BYTES).unwrap_or(0) + frame.len;
-                    prefix[..LENGTH_BYTES].copy_from_slice(&len.to_be_bytes());
-                    prefix[LENGTH_BYTES..].copy_from_slice(&header.encode());
-                    self.arena.add(&prefix, batch, frame);
-                }
-                Err(reason) => config.counters.drop_frames(reason, 1),
-            }
-        }
-        if !self.arena.is_empty() {
-            self.send();
-            self.arena.clear();
-        }
-    }
-}
-
-impl Transmitter {
     fn send(&self) {
         let counters = &self.shared.config.counters;
         let all = self.arena.len();
@@ -79,6 +53,30 @@ impl Transmitter {
         counters.sent.add(taken as u64, bytes as u64);
         if taken < all {
             counters.drop_frames(DropReason::NoBuffer, (all - taken) as u64);
+        }
+    }
+}
+
+impl Transmit for Transmitter {
+    fn transmit(&mut self, batch: &Batch, which: &[u16]) {
+        let config = &self.shared.config;
+        for &number in which {
+            let frame = &batch.frames()[usize::from(number)];
+            let number = self.shared.number.fetch_add(1, Relaxed);
+            match private_header(frame, config.origin, number) {
+                Ok(header) => {
+                    let mut prefix = [0; LENGTH_BYTES + PrivateHeader::BYTES];
+                    let len = u32::try_from(PrivateHeader::BYTES).unwrap_or(0) + frame.len;
+                    prefix[..LENGTH_BYTES].copy_from_slice(&len.to_be_bytes());
+                    prefix[LENGTH_BYTES..].copy_from_slice(&header.encode());
+                    self.arena.add(&prefix, batch, frame);
+                }
+                Err(reason) => config.counters.drop_frames(reason, 1),
+            }
+        }
+        if !self.arena.is_empty() {
+            self.send();
+            self.arena.clear();
         }
     }
 }

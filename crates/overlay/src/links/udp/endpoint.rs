@@ -102,20 +102,18 @@ impl Endpoint {
             payload: AtomicUsize::new(ETHERNET),
             sealing,
         });
-        let mut taken = false;
-        self.change(|peers| match peers.links.get(&remote.ip()) {
-            Some(holder) if holder.config.id == link.config.id => {
-                peers.heirs.insert(remote.ip(), link);
-            }
-            Some(_) => taken = true,
-            None => {
-                peers.links.insert(remote.ip(), link);
-            }
-        });
-        if taken {
-            return refuse(format!("{} is the other end of another link", remote.ip()));
-        }
-        Ok(())
+        self.change(|peers| {
+            let links = match peers.links.get(&remote.ip()) {
+                Some(holder) if holder.config.id == link.config.id => &mut peers.heirs,
+                Some(_) => {
+                    let host = remote.ip();
+                    return refuse(format!("{host} is the other end of another link"));
+                }
+                None => &mut peers.links,
+            };
+            links.insert(remote.ip(), link);
+            Ok(())
+        })
     }
 
     /// The keys of a link: an heir to the same peer continues with the negotiated ones.
@@ -127,18 +125,13 @@ impl Endpoint {
     ) -> Arc<sealed::Sealing> {
         let peers = self.peers();
         let holder = peers.links.get(&config.remote.ip());
-        let agreed = holder.filter(|holder| {
-            let is_it = |holder: &UdpLinkConfig| (holder.id, holder.key) == (config.id, Some(key));
-            is_it(&holder.config)
-        });
-        match agreed.and_then(|holder| holder.sealing.clone()) {
-            Some(sealing) => sealing,
-            None => Arc::new(sealed::Sealing::new(
-                identity.clone(),
-                key,
-                sealed::Policy::default(),
-            )),
-        }
+        let wanted = (config.id, Some(key));
+        let agreed = holder.filter(|holder| (holder.config.id, holder.config.key) == wanted);
+        let sealing = agreed.and_then(|holder| holder.sealing.clone());
+        sealing.unwrap_or_else(|| {
+            let policy = sealed::Policy::default();
+            Arc::new(sealed::Sealing::new(identity.clone(), key, policy))
+        })
     }
 
     #[must_use]
@@ -159,18 +152,14 @@ impl Endpoint {
 
     /// Removes a link, or its heir if it has one; returns whether there was one. The caller drops its transmitters.
     pub fn remove(&self, id: PortId) -> bool {
-        let mut found = false;
         self.change(|peers| {
-            for links in [&mut peers.heirs, &mut peers.links] {
+            let mut all = [&mut peers.heirs, &mut peers.links].into_iter();
+            all.any(|links| {
                 let before = links.len();
                 links.retain(|_, link| link.config.id != id);
-                found = links.len() != before;
-                if found {
-                    return;
-                }
-            }
-        });
-        found
+                links.len() != before
+            })
+        })
     }
 
     pub(super) fn newest_link(&self, id: PortId) -> Option<Arc<UdpLink>> {
@@ -179,12 +168,13 @@ impl Endpoint {
         all.find(|link| link.config.id == id).cloned()
     }
 
-    fn change(&self, change: impl FnOnce(&mut Peers)) {
+    fn change<T>(&self, change: impl FnOnce(&mut Peers) -> T) -> T {
         let mut peers = lock(&self.peers);
         let mut next = Peers::clone(&peers);
-        change(&mut next);
+        let result = change(&mut next);
         *peers = Arc::new(next);
         self.generation.fetch_add(1, Ordering::Release);
+        result
     }
 
     pub(super) fn peers(&self) -> Arc<Peers> {
