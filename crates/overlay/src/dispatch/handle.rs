@@ -13,9 +13,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::input::{Input, InputKey};
 use super::pass::Pass;
-use super::policy::DispatchPolicy;
 use super::request::{CONTROL, Request, Requests};
-use super::snapshot::Snapshot;
+use super::snapshot::{DispatchPolicy, Snapshot};
 use super::worker::Worker;
 use crate::forwarding::{Learned, Matrix};
 use crate::watchdog::Beat;

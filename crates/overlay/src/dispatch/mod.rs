@@ -12,7 +12,6 @@ mod handle;
 mod input;
 mod kick_moderation;
 mod pass;
-mod policy;
 mod poll_mode;
 mod port_state;
 mod request;
@@ -23,6 +22,5 @@ mod worker;
 
 pub use handle::{Died, Dispatcher};
 pub use input::{Input, InputKey};
-pub use policy::DispatchPolicy;
 pub use poll_mode::PollMode;
-pub use snapshot::{Output, Snapshot};
+pub use snapshot::{DispatchPolicy, Output, Snapshot};

@@ -7,8 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use latlab_model::overlay::Mode;
 
 use super::input::{Input, InputKey};
-use super::policy::DispatchPolicy;
-use super::snapshot::Snapshot;
+use super::snapshot::{DispatchPolicy, Snapshot};
 use crate::forwarding::Matrix;
 
 /// Key of control's own wakeup in the dispatcher's epoll set.

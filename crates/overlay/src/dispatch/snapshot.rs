@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use latlab_model::overlay::Yield;
+
 use crate::endpoints::{Counters, PortId, Transmit};
 use crate::forwarding::{FlowSink, Table};
 
@@ -9,6 +11,14 @@ pub struct Output {
     /// Locked by one dispatcher at a time, for a whole batch.
     pub transmit: Mutex<Box<dyn Transmit>>,
     pub counters: Arc<Counters>,
+}
+
+/// How a dispatcher works, whatever its ports are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DispatchPolicy {
+    pub idle: Yield,
+    /// Runs under SCHED_FIFO within its budget (`rt_budget`).
+    pub realtime: bool,
 }
 
 /// Table and ports; immutable, and replaced as a whole.

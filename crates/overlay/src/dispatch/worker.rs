@@ -12,10 +12,10 @@ use rustix::fs::Timespec;
 
 use super::input::{Input, InputKey};
 use super::pass::Pass;
-use super::policy::DispatchPolicy;
 use super::port_state::{Phase, Poll, PortState, Woken};
 use super::request::{CONTROL, Request, Requests};
 use super::rt_budget::RtBudget;
+use super::snapshot::DispatchPolicy;
 use super::sys;
 use crate::endpoints::Counters;
 use crate::watchdog::Beat;
