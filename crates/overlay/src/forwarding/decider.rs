@@ -96,9 +96,8 @@ impl Decider {
 
     pub fn install(&mut self, table: Arc<Table>) {
         self.collect();
-        self.is_holding = is_holding(&table);
-        self.is_armed = is_armed(&table);
         self.table = table;
+        self.end_holds();
         self.flush();
     }
 
@@ -263,15 +262,7 @@ impl Decider {
         if self.source(network, query) == Source::Spoofed {
             return (vni, Verdict::Drop(DropReason::Spoofed));
         }
-        let mut outputs = std::mem::take(&mut self.scratch);
-        outputs.clear();
-        self.outputs(network, query, Passage::Released, &mut outputs);
-        let verdict = match outputs.as_slice() {
-            [] => CachedVerdict::NoRoute,
-            [one] => CachedVerdict::One(*one),
-            many => self.list(many),
-        };
-        self.scratch = outputs;
+        let (verdict, _) = self.verdict(network, query, Passage::Released);
         (vni, self.admitted(verdict, frame.ingress, network, false))
     }
 
@@ -423,15 +414,7 @@ impl Decider {
         self.learn(network, query);
         let net = &self.table.nets[usize::from(network)];
         let (age, vni) = (net.age_seconds, net.vni);
-        let mut outputs = std::mem::take(&mut self.scratch);
-        outputs.clear();
-        let is_known = self.outputs(network, query, Passage::Usual, &mut outputs);
-        let verdict = match outputs.as_slice() {
-            [] => CachedVerdict::NoRoute,
-            [one] => CachedVerdict::One(*one),
-            many => self.list(many),
-        };
-        self.scratch = outputs;
+        let (verdict, is_known) = self.verdict(network, query, Passage::Usual);
         if source == Source::Late {
             return verdict;
         }
@@ -451,6 +434,20 @@ impl Decider {
         } else {
             verdict
         }
+    }
+
+    /// The verdict by a frame's egress ports, and whether its destination is known.
+    fn verdict(&mut self, network: u16, query: Query, passage: Passage) -> (CachedVerdict, bool) {
+        let mut outputs = std::mem::take(&mut self.scratch);
+        outputs.clear();
+        let is_known = self.outputs(network, query, passage, &mut outputs);
+        let verdict = match outputs.as_slice() {
+            [] => CachedVerdict::NoRoute,
+            [one] => CachedVerdict::One(*one),
+            many => self.list(many),
+        };
+        self.scratch = outputs;
+        (verdict, is_known)
     }
 
     fn list(&mut self, ports: &[PortId]) -> CachedVerdict {
