@@ -88,9 +88,7 @@ impl Table {
         }
         Some(entry)
     }
-}
 
-impl Table {
     /// The part by which an entry is told from others: an address has its age beside it, and one that is set again may
     /// lose its route.
     fn identity(self, entry: &[u8]) -> Vec<u8> {

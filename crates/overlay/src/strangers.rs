@@ -8,7 +8,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::sync::lock;
@@ -55,7 +55,7 @@ impl Strangers {
     /// Gives a connection a slot; shuts down the connection that had it.
     pub fn enter(&self, socket: &TcpStream, from: IpAddr) -> io::Result<StrangerSlot> {
         let (source, socket) = (site(from), socket.try_clone()?);
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.0);
         let of_source = waiting.all.iter().filter(|one| one.source == source);
         let oldest = match (of_source.count(), waiting.all.len()) {
             (MAX_SOURCE.., _) => waiting.all.iter().position(|one| one.source == source),
@@ -78,15 +78,11 @@ impl Strangers {
             number,
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        lock(&self.0)
-    }
 }
 
 impl Drop for StrangerSlot {
     fn drop(&mut self) {
-        let mut waiting = self.strangers.lock();
+        let mut waiting = lock(&self.strangers.0);
         waiting.all.retain(|one| one.number != self.number);
     }
 }

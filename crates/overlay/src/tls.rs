@@ -4,6 +4,7 @@
 //! RFC 9525), a client's one of the expected names ([`Credentials::accepting`]). A certificate for one host therefore
 //! cannot impersonate another.
 
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::ops::DerefMut;
@@ -48,7 +49,7 @@ impl Own {
             .map_err(io::Error::other)?
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.chain.clone(), self.key.clone_key())
-            .map_err(|error| bad(&self.certificate, &error.to_string()))?;
+            .map_err(|error| bad(&self.certificate, &error))?;
         Ok(Arc::new(server))
     }
 }
@@ -57,25 +58,22 @@ impl Credentials {
     /// Reads PEM files; errors name the file.
     pub fn read(certificate: &Path, key: &Path, authority: &Path) -> io::Result<Credentials> {
         let chain = certificates(certificate)?;
-        let private =
-            PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, &error.to_string()))?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, &error))?;
         let mut roots = RootCertStore::empty();
         for trusted in certificates(authority)? {
-            roots
-                .add(trusted)
-                .map_err(|error| bad(authority, &error.to_string()))?;
+            roots.add(trusted).map_err(|error| bad(authority, &error))?;
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = Arc::new(roots);
         let signed = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .build()
-            .map_err(|error| bad(authority, &error.to_string()))?;
+            .map_err(|error| bad(authority, &error))?;
         let client = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(io::Error::other)?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain.clone(), private.clone_key())
-            .map_err(|error| bad(certificate, &error.to_string()))?;
+            .map_err(|error| bad(certificate, &error))?;
         let own = Own {
             certificate: certificate.to_path_buf(),
             chain,
@@ -229,17 +227,14 @@ where
 
 fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
-    let list: Vec<_> =
-        read.map_err(|error: rustls::pki_types::pem::Error| bad(file, &error.to_string()))?;
+    let list: Vec<_> = read.map_err(|error: rustls::pki_types::pem::Error| bad(file, &error))?;
     if list.is_empty() {
-        return Err(bad(file, "no certificate in it"));
+        return Err(bad(file, &"no certificate in it"));
     }
     Ok(list)
 }
 
-fn bad(file: &Path, why: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("{}: {why}", file.display()),
-    )
+fn bad(file: &Path, why: &impl Display) -> io::Error {
+    let message = format!("{}: {why}", file.display());
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }

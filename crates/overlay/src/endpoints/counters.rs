@@ -1,9 +1,10 @@
 //! Statistics of a port.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use super::drop_reason::DropReason;
+use crate::sync::lock;
 
 /// A port's counters: written by its dispatchers once per batch, read by any thread.
 #[derive(Debug, Default)]
@@ -59,13 +60,12 @@ impl Counters {
 
     /// Stores the last error without counting it.
     pub fn tell(&self, trouble: String) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(trouble);
+        *lock(&self.trouble) = Some(trouble);
     }
 
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.clone()
+        lock(&self.trouble).clone()
     }
 
     pub fn drop_frames(&self, reason: DropReason, frames: u64) {
