@@ -66,14 +66,13 @@ pub fn move_addresses(
             lease,
         };
         client.keep_alive(lease)?;
-        let asked = ask(client, keys, &request, &format!("{id}.{index}"))?;
-        let done = index * MAX_ADDRESSES;
-        moved = match asked {
-            Ok(revision) => Moved::Done { revision },
-            Err(reason) => Moved::Refused { done, reason },
-        };
-        if matches!(moved, Moved::Refused { .. }) {
-            break;
+        match ask(client, keys, &request, &format!("{id}.{index}"))? {
+            Ok(revision) => moved = Moved::Done { revision },
+            Err(reason) => {
+                let done = index * MAX_ADDRESSES;
+                moved = Moved::Refused { done, reason };
+                break;
+            }
         }
     }
     // A question that was not answered is no longer wanted.
@@ -154,11 +153,8 @@ pub fn remove_host(client: &Client, keys: &Keys, host: &str) -> Result<Removed, 
         return Ok(Removed::NoHost);
     }
     let away = Compare::is_absent(&keys.connected(host));
-    let there = state
-        .places
-        .iter()
-        .filter(|(_, (place, _))| place.host == host);
-    let there: Vec<_> = there.collect();
+    let places = state.places.iter();
+    let there: Vec<_> = places.filter(|(_, (at, _))| at.host == host).collect();
     for part in there.chunks(MAX_ADDRESSES) {
         let mut conditions = vec![away.clone()];
         let mut deletions = Vec::new();

@@ -15,9 +15,3 @@ impl Switch for Client {
         Client::say(self, line)
     }
 }
-
-impl<S: Switch + ?Sized> Switch for Box<S> {
-    fn say(&mut self, line: &str) -> io::Result<Result<Vec<String>, Refusal>> {
-        (**self).say(line)
-    }
-}

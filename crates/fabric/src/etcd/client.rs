@@ -173,10 +173,11 @@ impl Client {
             });
             tries -= 1;
             match answer {
-                Err(Error::Unreachable { .. }) if tries > 0 => self.leave(&endpoint),
                 Err(error @ Error::Unreachable { .. }) => {
                     self.leave(&endpoint);
-                    return Err(error);
+                    if tries == 0 {
+                        return Err(error);
+                    }
                 }
                 answer => return answer,
             }

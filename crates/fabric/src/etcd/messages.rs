@@ -6,8 +6,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Bytes of a key or a value that are text.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Text(pub String);
+#[derive(Debug, Clone)]
+pub(super) struct Text(String);
 
 impl Serialize for Text {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -15,13 +15,11 @@ impl Serialize for Text {
     }
 }
 
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;
-        // A key of others may be no text. It is none of ours then, whatever it reads.
-        Ok(Text(String::from_utf8_lossy(&bytes).into_owned()))
-    }
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let bytes = STANDARD.decode(text).map_err(serde::de::Error::custom)?;
+    // A key of others may be no text. It is none of ours then, whatever it reads.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
@@ -36,33 +34,17 @@ pub(super) struct Header {
     pub revision: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Pair {
-    key: Text,
-    value: Text,
-    #[serde(deserialize_with = "number")]
-    mod_revision: u64,
-}
-
 /// A key with its value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(from = "Pair")]
+#[serde(default)]
 pub struct KeyValue {
+    #[serde(deserialize_with = "text")]
     pub key: String,
+    #[serde(deserialize_with = "text")]
     pub value: String,
     /// The store's revision at its last change.
+    #[serde(rename = "mod_revision", deserialize_with = "number")]
     pub revision: u64,
-}
-
-impl From<Pair> for KeyValue {
-    fn from(pair: Pair) -> KeyValue {
-        KeyValue {
-            key: pair.key.0,
-            value: pair.value.0,
-            revision: pair.mod_revision,
-        }
-    }
 }
 
 /// The smallest key behind all that begin with `prefix`: etcd's way to name them.

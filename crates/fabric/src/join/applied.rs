@@ -50,17 +50,11 @@ impl<S: Switch> Applied<S> {
     /// Makes networks and links those of the fabric.
     pub fn configure(&mut self, own: &Own, state: &State, tell: Tell<'_>) -> io::Result<()> {
         self.is_unconfigured = true;
-        let shown = match self.ask("show")? {
-            Ok(lines) => lines.join("\n"),
-            Err(reason) => {
-                self.refused("show", &reason, tell);
-                return Ok(());
-            }
-        };
-        let lines = match parse_file(&shown) {
+        let shown = self.ask("show")?;
+        let lines = shown.and_then(|shown| match parse_file(&shown.join("\n")) {
             Ok(current) => own.configure(state, &current),
             Err((_, mistake)) => Err(mistake.to_string()),
-        };
+        });
         let lines = match lines {
             Ok(lines) => lines,
             Err(reason) => {

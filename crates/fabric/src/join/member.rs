@@ -301,9 +301,10 @@ impl<S: Switch, C: FnMut() -> io::Result<S>> Member<C> {
 fn check(options: &Options, state: &State) -> Result<(), Error> {
     let own = &options.own;
     for (name, host) in state.hosts.iter().filter(|(name, _)| **name != own.name) {
-        if host.address == own.host.address {
+        let address = host.address;
+        if address == own.host.address {
             return refuse(
-                format!("host `{name}` has the address {}", host.address),
+                format!("host `{name}` has the address {address}"),
                 format!("`latlab fabric remove` takes a host away that is no more: {name}"),
             );
         }
@@ -314,12 +315,9 @@ fn check(options: &Options, state: &State) -> Result<(), Error> {
                 format!("all hosts of a fabric carry them alike: `--carrier {theirs}`"),
             );
         }
-        if host.address.is_ipv4() != own.host.address.is_ipv4() {
+        if address.is_ipv4() != own.host.address.is_ipv4() {
             return refuse(
-                format!(
-                    "host `{name}` is reached at {}, of another family",
-                    host.address
-                ),
+                format!("host `{name}` is reached at {address}, of another family"),
                 "give all hosts IPv4 addresses, or all IPv6",
             );
         }
@@ -338,23 +336,12 @@ fn add_network(client: &Client, keys: &Keys, name: &str, network: Network) -> Re
         return Ok(());
     }
     let state = State::read(client, keys)?;
-    if state.networks.get(name) == Some(&network) {
-        return Ok(());
-    }
-    let hint = "`latlab fabric show` lists the networks";
-    match state.networks.get(name) {
-        Some(known) => refuse(
-            format!("network `{name}` has number {} in this fabric", known.vni),
-            hint,
-        ),
-        None => {
-            let vni = network.vni;
-            refuse(
-                format!("another network of this fabric has number {vni}"),
-                hint,
-            )
-        }
-    }
+    let message = match state.networks.get(name) {
+        Some(known) if *known == network => return Ok(()),
+        Some(known) => format!("network `{name}` has number {} in this fabric", known.vni),
+        None => format!("another network of this fabric has number {}", network.vni),
+    };
+    refuse(message, "`latlab fabric show` lists the networks")
 }
 
 /// Writes the host's record, under a lease that no other agent of this name has.

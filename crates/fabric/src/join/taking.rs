@@ -27,15 +27,8 @@ impl Taker<'_> {
         daemon: &mut Applied<S>,
     ) -> io::Result<Vec<Address>> {
         if let Some((address, place)) = self.elsewhere(request) {
-            let place = place.cloned();
-            self.answer(
-                id,
-                request,
-                &Answer::Elsewhere {
-                    address: address.1,
-                    place,
-                },
-            );
+            let (address, place) = (address.1, place.cloned());
+            self.answer(id, request, &Answer::Elsewhere { address, place });
             return Ok(Vec::new());
         }
         if let Err(reason) = daemon.take(request, revision)? {
@@ -60,12 +53,11 @@ impl Taker<'_> {
     /// The first address that is not where the request has it.
     fn elsewhere(&self, request: &Request) -> Option<(Address, Option<&Place>)> {
         let from = request.from.as_ref()?;
-        let places = request.all().map(|address| {
+        let mut places = request.all().map(|address| {
             let place = self.state.places.get(&address).map(|(place, _)| place);
             (address, place)
         });
-        let mut elsewhere = places.filter(|(_, place)| *place != Some(from));
-        elsewhere.next()
+        places.find(|(_, place)| *place != Some(from))
     }
 
     /// False: the store has changed meanwhile.
@@ -108,10 +100,8 @@ impl Taker<'_> {
         }
         let key = self.keys.address(&address.0, address.1);
         let put = [Operation::put(&key, &keys::text(place))];
-        let answer = self
-            .client
-            .transact(&[Compare::is_at(&key, *revision)], &put);
+        let unchanged = [Compare::is_at(&key, *revision)];
         // One that has changed since is told by the watch.
-        answer.is_ok()
+        self.client.transact(&unchanged, &put).is_ok()
     }
 }
