@@ -49,22 +49,10 @@ mod field {
     pub const REPLY_BYTES: Range<usize> = 12..16;
 }
 
-fn u16_at(bytes: &[u8], at: core::ops::Range<usize>) -> u16 {
-    let mut value = [0; 2];
+fn bytes_at<const N: usize>(bytes: &[u8], at: core::ops::Range<usize>) -> [u8; N] {
+    let mut value = [0; N];
     value.copy_from_slice(&bytes[at]);
-    u16::from_be_bytes(value)
-}
-
-fn u32_at(bytes: &[u8], at: core::ops::Range<usize>) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[at]);
-    u32::from_be_bytes(value)
-}
-
-fn u64_at(bytes: &[u8], at: core::ops::Range<usize>) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[at]);
-    u64::from_be_bytes(value)
+    value
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,11 +69,11 @@ impl PacketRepr {
     #[inline]
     pub fn parse(payload: &[u8]) -> Result<PacketRepr, Error> {
         check_len(payload)?;
-        match u16_at(payload, field::MAGIC) {
+        match u16::from_be_bytes(bytes_at(payload, field::MAGIC)) {
             PACKET_MAGIC => Ok(PacketRepr {
-                flow: u16_at(payload, field::FLOW),
-                sequence: u32_at(payload, field::SEQUENCE),
-                intended_ns: u64_at(payload, field::INTENDED),
+                flow: u16::from_be_bytes(bytes_at(payload, field::FLOW)),
+                sequence: u32::from_be_bytes(bytes_at(payload, field::SEQUENCE)),
+                intended_ns: u64::from_be_bytes(bytes_at(payload, field::INTENDED)),
             }),
             other => Err(Error::Magic(other)),
         }
@@ -126,7 +114,7 @@ impl TransactionRepr {
     #[inline]
     pub fn parse(message: &[u8]) -> Result<TransactionRepr, Error> {
         check_len(message)?;
-        let magic = u16_at(message, field::MAGIC);
+        let magic = u16::from_be_bytes(bytes_at(message, field::MAGIC));
         if magic != TRANSACTION_MAGIC {
             return Err(Error::Magic(magic));
         }
@@ -135,15 +123,15 @@ impl TransactionRepr {
             2 => TransactionKind::Response,
             other => return Err(Error::Kind(other)),
         };
-        let message_bytes = u32_at(message, field::MESSAGE_BYTES);
+        let message_bytes = u32::from_be_bytes(bytes_at(message, field::MESSAGE_BYTES));
         if (message_bytes as usize) < HEADER_BYTES {
             return Err(Error::MessageBytes(message_bytes));
         }
         Ok(TransactionRepr {
             kind,
-            sequence: u32_at(message, field::SEQUENCE),
+            sequence: u32::from_be_bytes(bytes_at(message, field::SEQUENCE)),
             message_bytes,
-            reply_bytes: u32_at(message, field::REPLY_BYTES),
+            reply_bytes: u32::from_be_bytes(bytes_at(message, field::REPLY_BYTES)),
         })
     }
 

@@ -25,18 +25,13 @@ impl Local {
     /// Listens at a socket that only this user may open. The socket of a daemon that was killed is replaced. Errors:
     /// another kind of file at this path, or a socket where a daemon answers.
     pub fn listen(path: &Path) -> io::Result<Local> {
+        let refuse = |kind, why: &str| Err(io::Error::new(kind, why));
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() {
-                return Err(io::Error::new(
-                    io::ErrorKind::AlreadyExists,
-                    "there is a file in its place",
-                ));
+                return refuse(io::ErrorKind::AlreadyExists, "there is a file in its place");
             }
             if UnixStream::connect(path).is_ok() {
-                return Err(io::Error::new(
-                    io::ErrorKind::AddrInUse,
-                    "another daemon answers there",
-                ));
+                return refuse(io::ErrorKind::AddrInUse, "another daemon answers there");
             }
             fs::remove_file(path)?;
         }

@@ -168,44 +168,34 @@ impl Arena {
             let first = self.segments.len();
             far.take(&mut self.segments, len - here.len());
             let ends = number + 1 == count;
-            self.finish_piece(
-                start + prefix.len(),
-                first,
-                &headers,
-                number,
-                from,
-                len,
-                ends,
-            );
+            let (at, part) = (start + prefix.len(), from..from + len);
+            self.finish_piece(at, first, &headers, number, part, ends);
             self.end(start, first, prefix.len() + header.len() + len);
         }
         Ok(count)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the fields that differ between pieces"
-    )]
+    /// Rewrites the headers of a piece with this part of the payload.
     fn finish_piece(
         &mut self,
         start: usize,
         first: usize,
         headers: &Headers,
         number: usize,
-        from: usize,
-        len: usize,
+        part: Range<usize>,
         last: bool,
     ) {
         let piece = &mut self.bytes[start..];
         let (network, transport) = (headers.network, headers.transport);
-        let behind = headers.payload - transport + len;
+        let behind = headers.payload - transport + part.len();
         if !headers.ipv6 {
             let id = u16::from_be_bytes([piece[network + 4], piece[network + 5]]);
             put(piece, network + 4, usize::from(id) + number);
         }
         headers.set_end(piece, transport + behind);
         let field = if headers.tcp {
-            segment_of_tcp(&mut piece[transport..headers.payload], number, from, last);
+            let tcp = &mut piece[transport..headers.payload];
+            segment_of_tcp(tcp, number, part.start, last);
             transport + 16
         } else {
             put(piece, transport + 4, behind);

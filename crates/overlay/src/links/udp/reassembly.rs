@@ -76,16 +76,12 @@ impl Reassembly {
         let entry = &mut self.entries[at];
         let start = header.offset as usize;
         let end = start + slice.len();
-        let same = PrivateHeader {
-            offset: 0,
-            hops: 0,
-            ..*header
-        } == PrivateHeader {
-            offset: 0,
-            hops: 0,
+        let expected = PrivateHeader {
+            offset: header.offset,
+            hops: header.hops,
             ..entry.header
         };
-        if !same || !add_range(&mut entry.received, start, end) {
+        if *header != expected || !add_range(&mut entry.received, start, end) {
             return Outcome::Refused;
         }
         entry.buffer.part_mut(start..end).copy_from_slice(slice);

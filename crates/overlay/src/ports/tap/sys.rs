@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use libc::{c_int, c_short, c_ulong, c_void, ifreq, iovec};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::frames::{Offload, Segment};
@@ -54,7 +56,8 @@ fn with(error: &io::Error, what: &str) -> io::Error {
 }
 
 fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
-    let tun = c"/dev/net/tun";
+    let mut tun = File::options();
+    tun.read(true).write(true).custom_flags(libc::O_NONBLOCK);
     let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
     if queues > 1 {
         flags |= libc::IFF_MULTI_QUEUE;
@@ -63,21 +66,9 @@ fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
     request.ifr_ifru.ifru_flags = flags as c_short;
     let mut opened = Vec::new();
     for _ in 0..queues {
-        // SAFETY: the path is a string that ends with a zero.
-        let fd = unsafe {
-            libc::open(
-                tun.as_ptr(),
-                libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC,
-            )
-        };
-        if fd < 0 {
-            return Err(with(
-                &io::Error::last_os_error(),
-                "cannot open /dev/net/tun, which the module `tun` makes",
-            ));
-        }
-        // SAFETY: the descriptor is new and ours.
-        let queue = unsafe { OwnedFd::from_raw_fd(fd) };
+        let queue = tun.open("/dev/net/tun");
+        let failed = "cannot open /dev/net/tun, which the module `tun` makes";
+        let queue = OwnedFd::from(queue.map_err(|error| with(&error, failed))?);
         let attached = ioctl(&queue, TUNSETIFF, (&raw mut request).cast());
         attached.map_err(|error| with(&error, &format!("cannot make the tap {device}")))?;
         let mut header = c_int::try_from(Offload::BYTES).unwrap_or(0);
@@ -94,13 +85,8 @@ fn open_here(device: &str, queues: u16, mtu: u16) -> io::Result<Vec<OwnedFd>> {
 }
 
 fn set_up(device: &str, mtu: u16) -> io::Result<()> {
-    // SAFETY: no pointers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and ours.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?;
     let mut change = request(device)?;
     change.ifr_ifru.ifru_mtu = c_int::from(mtu);
     ioctl(&socket, libc::SIOCSIFMTU, (&raw mut change).cast())?;

@@ -118,11 +118,7 @@ pub fn parse_key(text: &str) -> Option<[u8; 32]> {
 
 #[must_use]
 pub fn hexadecimal(key: &[u8; 32]) -> String {
-    use std::fmt::Write;
-    key.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-        text
-    })
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn random() -> [u8; 32] {
