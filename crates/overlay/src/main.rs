@@ -1,5 +1,7 @@
 //! `latlab-overlay`: the daemon.
 
+use std::fmt::Display;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -86,6 +88,11 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Message and hint of an error.
 type Failure = (String, String);
 
+/// The failure of an action by an error.
+fn failed(action: impl Display, hint: &str) -> impl FnOnce(io::Error) -> Failure {
+    move |error| (format!("{action}: {error}"), hint.to_string())
+}
+
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(file) = &arguments.new_key {
         return new_key(file);
@@ -102,20 +109,16 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     if !arguments.unconfined {
-        latlab_overlay::confine::confine().map_err(|error| {
-            let message = format!("cannot confine the daemon: {error}");
-            let hint = "the kernel needs CONFIG_SECCOMP_FILTER; --unconfined goes without";
-            (message, hint.to_string())
-        })?;
+        let hint = "the kernel needs CONFIG_SECCOMP_FILTER; --unconfined goes without";
+        let failed = failed("cannot confine the daemon", hint);
+        latlab_overlay::confine::confine().map_err(failed)?;
     }
     // Required by the arguments' rules.
     let control = arguments.control.clone().unwrap_or_default();
     let remote = listen(arguments)?;
-    let local = Local::listen(&control).map_err(|error| {
-        let path = control.display();
-        let message = format!("cannot listen at {path}: {error}");
-        (message, "name another socket with --control".to_string())
-    })?;
+    let action = format!("cannot listen at {}", control.display());
+    let failed = failed(action, "name another socket with --control");
+    let local = Local::listen(&control).map_err(failed)?;
     let name = control.display().to_string();
     let daemon =
         Daemon::start(&name, &overlay).map_err(|error| (error.to_string(), error.hint()))?;
@@ -139,12 +142,9 @@ fn listen(arguments: &Arguments) -> Result<Option<Remote>, Failure> {
         let hint = "name hosts as their certificates do, with --allow";
         (error.to_string(), hint.to_string())
     })?;
-    let remote = Remote::listen(address, accepting).map_err(|error| {
-        let message = format!("cannot listen at {address}: {error}");
-        let hint = "give an address of this host, and a free port, to --listen";
-        (message, hint.to_string())
-    })?;
-    Ok(Some(remote))
+    let hint = "give an address of this host, and a free port, to --listen";
+    let failed = failed(format!("cannot listen at {address}"), hint);
+    Ok(Some(Remote::listen(address, accepting).map_err(failed)?))
 }
 
 fn peer(text: &str) -> Result<Peer, String> {
@@ -152,10 +152,9 @@ fn peer(text: &str) -> Result<Peer, String> {
 }
 
 fn new_key(file: &Path) -> Result<(), Failure> {
-    let identity = sealed::Identity::create(file).map_err(|error| {
-        let message = format!("cannot write a key into {}: {error}", file.display());
-        (message, "name a file that is not there yet".to_string())
-    })?;
+    let action = format!("cannot write a key into {}", file.display());
+    let failed = failed(action, "name a file that is not there yet");
+    let identity = sealed::Identity::create(file).map_err(failed)?;
     println!("{}", sealed::hexadecimal(&identity.public()));
     Ok(())
 }
@@ -165,10 +164,9 @@ fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
         return Ok(Overlay::default());
     };
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let message = format!("cannot read {name}: {error}");
-        (message, "name the file of commands with --config".into())
-    })?;
+    let action = format!("cannot read {name}");
+    let failed = failed(action, "name the file of commands with --config");
+    let text = std::fs::read_to_string(path).map_err(failed)?;
     parse_file(&text).map_err(|(line, mistake)| {
         let message = format!("{name}:{line}:{mistake}");
         (message, mistake.hint)
@@ -177,10 +175,8 @@ fn read(arguments: &Arguments) -> Result<Overlay, Failure> {
 
 /// Serves until a signal. Containers' routes in the kernel stay in force.
 fn serve(local: &Local, remote: Option<&Remote>, daemon: Daemon) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
-        let message = format!("cannot wait for signals: {error}");
-        (message, "restart the daemon".to_string())
-    })?;
+    let failed = failed("cannot wait for signals", "restart the daemon");
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     let daemon = Arc::new(Mutex::new(daemon));
     std::thread::scope(|scope| {
         scope.spawn(|| local.serve(&daemon));

@@ -27,28 +27,26 @@ pub(super) fn port_configs(overlay: &Overlay) -> BTreeMap<String, PortConfig> {
 impl PortConfig {
     /// Whether it shares a network with containers, whose frames stay in the kernel.
     pub fn is_in_kernel(&self, overlay: &Overlay) -> bool {
-        let is_veth = |interface: &Interface| matches!(interface.kind, InterfaceKind::Veth { .. });
-        let network = match self {
-            PortConfig::Interface(interface) => &interface.network,
-            PortConfig::Link(Link {
-                kind: LinkKind::Direct { network, .. },
-                ..
-            }) => network,
-            PortConfig::Link(_) => return overlay.interfaces.values().any(is_veth),
-        };
-        let mut interfaces = overlay.interfaces.values();
-        interfaces.any(|interface| interface.network == *network && is_veth(interface))
+        let (own, mut interfaces) = (self.network_name(), overlay.interfaces.values());
+        interfaces.any(|interface| {
+            let is_veth = matches!(interface.kind, InterfaceKind::Veth { .. });
+            is_veth && own.is_none_or(|own| interface.network == *own)
+        })
     }
 
     pub fn network<'a>(&self, overlay: &'a Overlay) -> Option<&'a Network> {
-        let name = match self {
-            PortConfig::Interface(interface) => &interface.network,
+        overlay.networks.get(self.network_name()?)
+    }
+
+    /// None: a link of several networks.
+    fn network_name(&self) -> Option<&String> {
+        match self {
+            PortConfig::Interface(interface) => Some(&interface.network),
             PortConfig::Link(link) => match &link.kind {
-                LinkKind::Direct { network, .. } => network,
-                _ => return None,
+                LinkKind::Direct { network, .. } => Some(network),
+                _ => None,
             },
-        };
-        overlay.networks.get(name)
+        }
     }
 
     /// Whether the port stays open from one configuration to the other: only settings that `set` may change differ.

@@ -4,22 +4,11 @@ use latlab_netlink::{Handle, Link};
 
 use super::error::Error;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cable {
-    /// Frames are queued, and enter at this end in a softirq of this host.
-    Veth,
-    /// The sender runs the program (Linux 6.7), without a queue in between.
-    Netkit,
-}
-
-/// The cable at this interface, wherever its other end is. An interface that is gone counts as veth.
-pub(super) fn at(device: u32) -> Result<Cable, Error> {
-    let is_netkit = look(device)?.is_some_and(|link| link.netkit.is_some());
-    Ok(if is_netkit {
-        Cable::Netkit
-    } else {
-        Cable::Veth
-    })
+/// Whether the cable at this interface is netkit, wherever its other end is: the sender runs the program (Linux 6.7),
+/// without a queue in between. Of a veth, frames are queued, and enter at this end in a softirq of this host. An interface
+/// that is gone counts as veth.
+pub(super) fn is_netkit(device: u32) -> Result<bool, Error> {
+    Ok(look(device)?.is_some_and(|link| link.netkit.is_some()))
 }
 
 /// Checks that this is the host's end of a cable into another network namespace: elsewhere `bpf_redirect_peer` silently

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::attach;
-use super::cable::{self, Cable};
+use super::cable;
 use super::error::Error;
 use super::headroom::Headroom;
 use super::layout::{Action, COUNTS_BYTES, Counts, KernelPort, KernelPortKind, Route, RouteKey};
@@ -87,9 +87,9 @@ impl KernelPath {
 
     fn program(&self, port: &KernelPort) -> Result<(BorrowedFd<'_>, Hook), Error> {
         let (program, at): (_, fn(u32) -> Hook) = match port.kind {
-            KernelPortKind::Container => match cable::at(port.device)? {
-                Cable::Veth => (&self.programs.from_container, Hook::Ingress),
-                Cable::Netkit => (&self.programs.from_netkit, Hook::NetkitPeer),
+            KernelPortKind::Container => match cable::is_netkit(port.device)? {
+                false => (&self.programs.from_container, Hook::Ingress),
+                true => (&self.programs.from_netkit, Hook::NetkitPeer),
             },
             KernelPortKind::Direct => (&self.programs.from_direct, Hook::Ingress),
             KernelPortKind::Tunnel => (&self.programs.from_tunnel, Hook::Ingress),

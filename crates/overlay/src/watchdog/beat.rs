@@ -104,15 +104,13 @@ impl Beat {
             (tick.cpu, tick.waits) = (cpu, self.clock.waits());
         }
         let verdict = judge.hear(tick);
-        let (port, counters) = match verdict {
-            Verdict::Fine => return true,
-            _ => self.port(word),
-        };
         let what = match verdict {
-            Verdict::Fine | Verdict::Slow => "takes long",
+            Verdict::Fine => return true,
+            Verdict::Slow => "takes long",
             Verdict::Loops => "does not come to an end",
             Verdict::Waits => "waits for ever",
         };
+        let (port, counters) = self.port(word);
         let text = format!("{} {what} {port}", self.name);
         let is_slow = verdict == Verdict::Slow;
         if is_slow {

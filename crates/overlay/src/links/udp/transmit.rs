@@ -107,7 +107,12 @@ impl Transmitter {
         }
     }
 
-    fn count(&mut self, report: Report, overhead: usize) {
+    fn count(&mut self, report: Report) {
+        let overhead = match self.endpoint.form {
+            Form::Vxlan => Vxlan::BYTES,
+            Form::Private => PrivateHeader::BYTES,
+            Form::Sealed(_) => PrivateHeader::BYTES + Sealed::BYTES + Sealed::TAG_BYTES,
+        };
         report.count(&self.link.config.counters, overhead);
         if report.stale {
             self.path.ask();
@@ -136,8 +141,8 @@ impl Transmit for Transmitter {
             if arena.is_empty() {
                 continue;
             }
-            let (report, overhead) = match (&self.endpoint.form, &link.sealing) {
-                (Form::Sealed(_), Some(sealing)) => {
+            let sent = match &link.sealing {
+                Some(sealing) => {
                     self.cipher.clear();
                     let sealed = sealing.seal(arena, &mut self.cipher, |handshake| {
                         send_handshake(socket.as_fd(), handshake, link.config.remote);
@@ -146,23 +151,13 @@ impl Transmit for Transmitter {
                         let lost = arena.len() as u64;
                         link.config.counters.drop_frames(DropReason::Down, lost);
                     }
-                    let overhead = PrivateHeader::BYTES + Sealed::BYTES + Sealed::TAG_BYTES;
-                    let cipher = &self.cipher;
-                    (
-                        outbox.send(socket.as_fd(), Some(to), cipher, path),
-                        overhead,
-                    )
+                    &self.cipher
                 }
-                (form, _) => {
-                    let overhead = match form {
-                        Form::Vxlan => Vxlan::BYTES,
-                        _ => PrivateHeader::BYTES,
-                    };
-                    (outbox.send(socket.as_fd(), Some(to), arena, path), overhead)
-                }
+                None => &*arena,
             };
+            let report = outbox.send(socket.as_fd(), Some(to), sent, path);
             arena.clear();
-            self.count(report, overhead);
+            self.count(report);
         }
     }
 }
