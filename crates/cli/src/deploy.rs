@@ -10,8 +10,8 @@ use latlab_host::lab::{self, Lab};
 use latlab_model::plan::Plan;
 
 use crate::args::Deploy;
-use crate::failure::{INTERRUPTED, Outcome, explain, need_root};
-use crate::files::{self, Machine, PartOf, Source, Unusable};
+use crate::failure::{Failure, INTERRUPTED, Outcome, explain, need_root};
+use crate::files::{self, Machine, PartOf, Source};
 use crate::{hosts, inspect, print, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
@@ -21,17 +21,15 @@ pub fn run(args: &Deploy) -> Outcome {
         // Before planning, because without root many of the machine's capabilities seem missing.
         need_root("deploy", "it creates network namespaces, links and cgroups")?;
     }
-    let planned = match &args.host {
-        Some(host) => plan_part(args, &source, host),
-        None => match files::read_lab(&source, !args.no_isolation) {
-            Ok(lab) if !lab.hosts.is_empty() => return hosts::deploy::run(args, &source, &lab),
-            Ok(lab) => files::plan_read(&source, &lab, Machine::Here),
-            Err(unusable) => Err(unusable),
-        },
-    };
-    let plan = match planned {
-        Ok(plan) => plan,
-        Err(unusable) => return unusable.outcome(),
+    let plan = match &args.host {
+        Some(host) => plan_part(args, &source, host)?,
+        None => {
+            let lab = files::read_lab(&source, !args.no_isolation)?;
+            if !lab.hosts.is_empty() {
+                return hosts::deploy::run(args, &source, &lab);
+            }
+            files::plan_read(&source, &lab, Machine::Here)?
+        }
     };
     if args.dry_run {
         print::out(&format!("{:#}\n", serde_json::json!(plan)))?;
@@ -72,7 +70,7 @@ pub fn run(args: &Deploy) -> Outcome {
 }
 
 /// Plans this machine's part of a lab on several.
-fn plan_part(args: &Deploy, source: &Source, host: &str) -> Result<Plan, Unusable> {
+fn plan_part(args: &Deploy, source: &Source, host: &str) -> Result<Plan, Failure> {
     let part = PartOf {
         host,
         keys: &args.peer_key.iter().cloned().collect(),

@@ -6,7 +6,7 @@ use latlab_model::spec::Lab;
 use crate::args::{Export, Tool};
 use crate::conversion;
 use crate::failure::Outcome;
-use crate::files::{Mistakes, Source};
+use crate::files::Source;
 
 pub fn run(args: &Export) -> Outcome {
     let source = Source::read(&args.lab)?;
@@ -14,13 +14,7 @@ pub fn run(args: &Export) -> Outcome {
     let Tool::Containerlab = args.to;
     let exported =
         Lab::parse(&source.text).and_then(|lab| containerlab::export(&lab, args.image.as_deref()));
-    let exported = match exported {
-        Ok(exported) => exported,
-        Err(all) => {
-            let files = vec![source.name];
-            return Ok(Mistakes { files, all }.print());
-        }
-    };
+    let exported = exported.map_err(|all| source.mistakes(all))?;
     args.output.write(&exported.text(&source.name))?;
     Ok(conversion::tell(&exported.remarks, &source.name))
 }

@@ -5,12 +5,31 @@ use std::process::ExitCode;
 
 use latlab_host::lab;
 use latlab_measure::error::one_line;
+use latlab_model::diagnostic::{Diagnostics, Mark};
 
 #[derive(Debug)]
 pub struct Failure {
     error: anyhow::Error,
     hint: Option<String>,
     code: u8,
+    /// What the error is about, if it is about documents: they are told above it.
+    mistakes: Option<Mistakes>,
+}
+
+/// Mistakes in documents that were read together.
+#[derive(Debug)]
+pub struct Mistakes {
+    pub files: Vec<String>,
+    pub all: Diagnostics,
+}
+
+impl Mistakes {
+    /// The document of a mark.
+    pub fn file(&self, at: Mark) -> &str {
+        self.files
+            .get(usize::from(at.file))
+            .unwrap_or(&self.files[0])
+    }
 }
 
 pub type Outcome = Result<ExitCode, Failure>;
@@ -32,19 +51,14 @@ pub const INTERRUPTED: u8 = 130;
 
 impl Failure {
     pub fn new(message: impl fmt::Display, hint: impl Into<String>) -> Failure {
-        Failure {
-            error: anyhow::anyhow!("{message}"),
-            hint: Some(hint.into()),
-            code: AT_FAULT,
-        }
+        Failure::of(anyhow::anyhow!("{message}"), hint)
     }
 
     /// An error with a hint.
     pub fn of(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> Failure {
         Failure {
-            error: error.into(),
             hint: Some(hint.into()),
-            code: AT_FAULT,
+            ..Failure::from(error)
         }
     }
 
@@ -76,6 +90,11 @@ impl Failure {
         (one_line(self.error.as_ref()), hint)
     }
 
+    /// The mistakes that it is about.
+    pub fn mistakes(&self) -> Option<&Mistakes> {
+        self.mistakes.as_ref()
+    }
+
     pub fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
@@ -89,6 +108,10 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Mistakes { files, all }) = &self.mistakes {
+            let names: Vec<&str> = files.iter().map(String::as_str).collect();
+            f.write_str(&all.render_files(&names))?;
+        }
         writeln!(f, "latlab: {}", one_line(self.error.as_ref()))?;
         match &self.hint {
             Some(hint) => writeln!(f, "  hint: {hint}"),
@@ -103,6 +126,20 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
             error: error.into(),
             hint: None,
             code: AT_FAULT,
+            mistakes: None,
+        }
+    }
+}
+
+impl From<Mistakes> for Failure {
+    fn from(mistakes: Mistakes) -> Failure {
+        let count = mistakes.all.iter().count();
+        let plural = if count == 1 { "" } else { "s" };
+        let file = &mistakes.files[0];
+        let error = anyhow::anyhow!("{count} mistake{plural} in {file}; nothing was changed");
+        Failure {
+            mistakes: Some(mistakes),
+            ..Failure::from(error)
         }
     }
 }

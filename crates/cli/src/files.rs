@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::facts::{self, ReadOptions};
 use latlab_host::lab;
-use latlab_model::diagnostic::{Diagnostics, Mark};
+use latlab_model::diagnostic::Diagnostics;
 use latlab_model::facts::Facts;
 use latlab_model::plan::{
     Blueprint, Part, Plan, PlanLab, PlannedPart, RunPlan, blueprint, plan_run, plan_run_with,
@@ -18,7 +17,7 @@ use latlab_model::spec::yaml::Yaml;
 use latlab_model::spec::{DocumentKind, Lab, LabSource, Probe, Study};
 use latlab_model::units::CpuList;
 
-use crate::failure::{AT_FAULT, Failure, Hint, Outcome};
+use crate::failure::{Failure, Hint, Mistakes};
 use crate::{machine_file, profiles, studies};
 
 /// A text and its name in messages.
@@ -99,11 +98,9 @@ impl Source {
     }
 
     /// Mistakes in this text.
-    pub fn mistakes(&self, all: Diagnostics) -> Unusable {
-        Unusable::Mistakes(Mistakes {
-            files: vec![self.name.clone()],
-            all,
-        })
+    pub fn mistakes(&self, all: Diagnostics) -> Failure {
+        let files = vec![self.name.clone()];
+        Mistakes { files, all }.into()
     }
 
     /// Whether it is a study rather than a lab. A text that is no YAML is read as a lab, whose reader reports it.
@@ -129,34 +126,6 @@ impl Source {
     fn is(&self, wanted: DocumentKind) -> bool {
         let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
         kind.is_ok_and(|kind| kind == wanted)
-    }
-}
-
-#[derive(Debug)]
-pub struct Mistakes {
-    pub files: Vec<String>,
-    pub all: Diagnostics,
-}
-
-impl Mistakes {
-    /// Prints them as compilers do, and returns the exit code.
-    pub fn print(&self) -> ExitCode {
-        let names: Vec<&str> = self.files.iter().map(String::as_str).collect();
-        eprint!("{}", self.all.render_files(&names));
-        let count = self.all.iter().count();
-        let plural = if count == 1 { "" } else { "s" };
-        eprintln!(
-            "latlab: {count} mistake{plural} in {}; nothing was changed",
-            self.files[0]
-        );
-        ExitCode::from(AT_FAULT)
-    }
-
-    /// The document of a mark.
-    pub fn file(&self, at: Mark) -> &str {
-        self.files
-            .get(usize::from(at.file))
-            .unwrap_or(&self.files[0])
     }
 }
 
@@ -223,35 +192,13 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Why a document could not be used: it has mistakes, or a file cannot be read.
-#[derive(Debug)]
-pub enum Unusable {
-    Mistakes(Mistakes),
-    Failure(Failure),
-}
-
-impl From<Failure> for Unusable {
-    fn from(failure: Failure) -> Unusable {
-        Unusable::Failure(failure)
-    }
-}
-
-impl Unusable {
-    pub fn outcome(self) -> Outcome {
-        match self {
-            Unusable::Mistakes(mistakes) => Ok(mistakes.print()),
-            Unusable::Failure(failure) => Err(failure),
-        }
-    }
-}
-
 /// Reads and plans a lab, with or without its isolation.
-pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Unusable> {
+pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Failure> {
     plan_read(source, &read_lab(source, isolation)?, machine)
 }
 
 /// Plans a lab that was read from a source.
-pub fn plan_read(source: &Source, lab: &Lab, machine: Machine<'_>) -> Result<Plan, Unusable> {
+pub fn plan_read(source: &Source, lab: &Lab, machine: Machine<'_>) -> Result<Plan, Failure> {
     let facts = machine.facts([lab].into_iter(), &[], false)?;
     plan_with(lab, &facts, &profile).map_err(|all| source.mistakes(all))
 }
@@ -271,7 +218,7 @@ pub fn planned_part(
     of: &PartOf<'_>,
     isolation: bool,
     prove: &[String],
-) -> Result<PlannedPart, Unusable> {
+) -> Result<PlannedPart, Failure> {
     let lab = read_lab(source, isolation)?;
     let lab = settle(lab, of.places).map_err(|all| source.mistakes(all))?;
     let private = Dirs::from_env().host_key();
@@ -285,7 +232,7 @@ pub fn planned_part(
 }
 
 /// Reads a lab, with or without its isolation.
-pub fn read_lab(source: &Source, isolation: bool) -> Result<Lab, Unusable> {
+pub fn read_lab(source: &Source, isolation: bool) -> Result<Lab, Failure> {
     let lab = Lab::parse(&source.text).map_err(|all| source.mistakes(all))?;
     let lab = match isolation {
         true => lab,
@@ -296,7 +243,7 @@ pub fn read_lab(source: &Source, isolation: bool) -> Result<Lab, Unusable> {
 }
 
 /// Reads a lab and places it. No capability is proven, so this needs no root.
-pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Unusable> {
+pub fn place_lab(source: &Source, machine: Machine<'_>) -> Result<Blueprint, Failure> {
     let lab = read_lab(source, true)?;
     blueprint(&lab, &unproven(machine)?, &profile).map_err(|all| source.mistakes(all))
 }
@@ -366,21 +313,19 @@ pub struct StudyFile {
     files: Vec<String>,
 }
 
-pub fn read_study(source: Source) -> Result<StudyFile, Unusable> {
+pub fn read_study(source: Source) -> Result<StudyFile, Failure> {
     let mut files = vec![source.name.clone()];
-    let mistakes = |files: &[String], all| {
-        Unusable::Mistakes(Mistakes {
-            files: files.to_vec(),
-            all,
-        })
-    };
-    let study = Study::parse(&source.text).map_err(|all| mistakes(&files, all))?;
+    let study = Study::parse(&source.text).map_err(|all| source.mistakes(all))?;
     let lab = match &study.lab {
         LabSource::Inline(yaml) => yaml.clone(),
         LabSource::File(path) => {
             let read = Source::read(&source.directory.join(&path.value))?;
             files.push(read.name);
-            Yaml::parse_file(&read.text, 1).map_err(|all| mistakes(&files, all))?
+            let parsed = Yaml::parse_file(&read.text, 1);
+            parsed.map_err(|all| Mistakes {
+                files: files.clone(),
+                all,
+            })?
         }
     };
     Ok(StudyFile {
@@ -397,15 +342,13 @@ impl StudyFile {
         std::fs::canonicalize(self.files.last()?).ok()
     }
 
-    fn mistakes(&self, all: Diagnostics) -> Unusable {
-        Unusable::Mistakes(Mistakes {
-            files: self.files.clone(),
-            all,
-        })
+    fn mistakes(&self, all: Diagnostics) -> Failure {
+        let files = self.files.clone();
+        Mistakes { files, all }.into()
     }
 
     /// The lab of every combination. One that makes no lab has its mistakes told by the planning.
-    pub fn labs(&self) -> Result<Vec<Lab>, Unusable> {
+    pub fn labs(&self) -> Result<Vec<Lab>, Failure> {
         let choices = self.study.choices(&self.lab);
         let choices = choices.map_err(|all| self.mistakes(all))?;
         let labs = choices
@@ -424,7 +367,7 @@ impl StudyFile {
     }
 
     /// Plans every combination; the facts are those it was planned for.
-    pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Unusable> {
+    pub fn plan(&self, machine: Machine<'_>, detail: bool) -> Result<(RunPlan, Facts), Failure> {
         let labs = self.labs()?;
         labs.iter().try_for_each(profiles_are_sound)?;
         let facts = machine.facts(labs.iter(), self.needs(), detail)?;
@@ -433,7 +376,7 @@ impl StudyFile {
     }
 
     /// Plans every combination, each by `plan`.
-    pub fn plan_with(&self, plan: PlanLab<'_>) -> Result<RunPlan, Unusable> {
+    pub fn plan_with(&self, plan: PlanLab<'_>) -> Result<RunPlan, Failure> {
         let planned = plan_run_with(&self.study, &self.lab, plan);
         planned.map_err(|all| self.mistakes(all))
     }

@@ -16,10 +16,7 @@ pub fn run(args: &Graph) -> Outcome {
     let plan = if Path::new(&args.lab).exists() {
         let source = Source::read(Path::new(&args.lab))?;
         source.must_be_study(false)?;
-        match files::plan_lab(&source, Machine::Here, true) {
-            Ok(plan) => plan,
-            Err(unusable) => return unusable.outcome(),
-        }
+        files::plan_lab(&source, Machine::Here, true)?
     } else {
         need_root(
             "graph",

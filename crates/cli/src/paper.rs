@@ -9,7 +9,7 @@ use latlab_model::results::{PaperComparison, Summary};
 
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, need_root};
 use crate::format::Format;
-use crate::run::{self, Measured};
+use crate::run;
 use crate::{args, report, signals, table};
 
 /// The replicates of `--quick`: the fewest that have an interval.
@@ -77,7 +77,7 @@ fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode
         };
         let options = args::Run::of_study(study, &args.runs, options);
         match run::measure(&options, Some(&stop)) {
-            Ok(Measured::Done(done)) => {
+            Ok(Some(done)) => {
                 summaries.push(report::write(&done.dir)?);
                 eprintln!("report: {}", done.dir.report_path().display());
                 if let Err(failure) = run::verdict(&options, &done.outcome, done.trials) {
@@ -85,7 +85,8 @@ fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode
                     code = failure.code();
                 }
             }
-            Ok(Measured::Not(_)) => code = ExitCode::from(MEASURED_FAILED),
+            // Only the order was asked for, which is not done here.
+            Ok(None) => {}
             Err(failure) => {
                 eprint!("{failure}");
                 code = ExitCode::from(MEASURED_FAILED);

@@ -14,11 +14,7 @@ use crate::table;
 pub fn run(args: &Place) -> Outcome {
     let source = Source::read(&args.lab)?;
     source.must_be_study(false)?;
-    let machine = Machine::of(args.facts.as_deref());
-    let blueprint = match files::place_lab(&source, machine) {
-        Ok(blueprint) => blueprint,
-        Err(unusable) => return unusable.outcome(),
-    };
+    let blueprint = files::place_lab(&source, Machine::of(args.facts.as_deref()))?;
     let text = match args.format {
         Format::Json => serde_json::to_string_pretty(&blueprint)? + "\n",
         Format::Csv => table::csv(&HEADER, &rows(&blueprint)),

@@ -15,16 +15,15 @@ use latlab_model::spec::{MAX_RETRIES, Study};
 use latlab_samples::RunDir;
 
 use crate::args::{self, StudyOptions};
-use crate::bmc::{Beside, Machines, Unreadable};
+use crate::bmc::{Beside, Machines};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, explain, need_root};
-use crate::files::{self, Machine, Source, StudyFile, Unusable};
+use crate::files::{self, Machine, Source, StudyFile};
 use crate::hosts::study::{OnHosts, StudyPlan};
 use crate::{hosts, print, progress, report, signals};
 
 pub fn run(args: &args::Run) -> Outcome {
-    let done = match measure(args, None)? {
-        Measured::Not(code) => return Ok(code),
-        Measured::Done(done) => done,
+    let Some(done) = measure(args, None)? else {
+        return Ok(ExitCode::SUCCESS);
     };
     report::write_and_print(&done.dir, args.format)?;
     verdict(args, &done.outcome, done.trials)
@@ -37,30 +36,18 @@ pub struct Done {
     pub trials: usize,
 }
 
-pub enum Measured {
-    /// The study cannot run here, which was told, or only its order was asked for.
-    Not(ExitCode),
-    Done(Done),
-}
-
-/// Runs a study to its last trial, without its report. `stop` is the flag of a caller who runs several; a study that runs
-/// alone has its own, from its first trial on.
-pub fn measure(args: &args::Run, stop: Option<&AtomicBool>) -> Result<Measured, Failure> {
+/// Runs a study to its last trial, without its report; none if only its order was asked for. `stop` is the flag of a caller
+/// who runs several; a study that runs alone has its own, from its first trial on.
+pub fn measure(args: &args::Run, stop: Option<&AtomicBool>) -> Result<Option<Done>, Failure> {
     let source = Source::study(&args.study)?;
     source.must_be_study(true)?;
     if !args.dry_run {
         // Before planning, because without root many of the machine's capabilities seem missing.
         need_root("run", "it deploys labs")?;
     }
-    let mut file = match files::read_study(source) {
-        Ok(file) => file,
-        Err(unusable) => return unusable.outcome().map(Measured::Not),
-    };
+    let mut file = files::read_study(source)?;
     apply(&args.options, &mut file.study)?;
-    let (planned, facts) = match plan(args, &file) {
-        Ok(planned) => planned,
-        Err(unusable) => return unusable.outcome().map(Measured::Not),
-    };
+    let (planned, facts) = plan(args, &file)?;
     let plan = planned.run();
     if let Some(part) = args.part {
         can_be_divided(plan, part.of)?;
@@ -68,13 +55,9 @@ pub fn measure(args: &args::Run, stop: Option<&AtomicBool>) -> Result<Measured, 
     let visits = plan.visits_of(args.part);
     if args.dry_run {
         show_order(&plan.order_of(visits))?;
-        return Ok(Measured::Not(ExitCode::SUCCESS));
+        return Ok(None);
     }
-    let machines = match Machines::find(&args.hosts, &args.sensors) {
-        Ok(machines) => machines,
-        Err(Unreadable::Told(outcome)) => return outcome.map(Measured::Not),
-        Err(Unreadable::Failed(failure)) => return Err(failure),
-    };
+    let machines = Machines::find(&args.hosts, &args.sensors)?;
     let own;
     let stop = match stop {
         Some(stop) => stop,
@@ -89,7 +72,7 @@ pub fn measure(args: &args::Run, stop: Option<&AtomicBool>) -> Result<Measured, 
             Failure::new("interrupted before the first trial", hint).with_code(Some(INTERRUPTED))
         );
     }
-    execute(args, &file, &planned, &facts, &machines, stop).map(Measured::Done)
+    execute(args, &file, &planned, &facts, &machines, stop).map(Some)
 }
 
 /// Runs the trials of a planned study.
@@ -188,17 +171,17 @@ impl Planned {
 }
 
 /// Plans a study, with the facts of this machine.
-fn plan(args: &args::Run, file: &StudyFile) -> Result<(Planned, Facts), Unusable> {
+fn plan(args: &args::Run, file: &StudyFile) -> Result<(Planned, Facts), Failure> {
     if file.labs()?.iter().all(|lab| lab.hosts.is_empty()) {
         if file.study.reboots {
-            return Err(hosts::study::reboot::of_this_machine().into());
+            return Err(hosts::study::reboot::of_this_machine());
         }
         let (plan, facts) = file.plan(Machine::Here, true)?;
         return Ok((Planned::Here(plan), facts));
     }
     if args.keep {
         let hint = "without it a lab on hosts is all or nothing";
-        return Err(Failure::new("--keep is for labs on one machine", hint).into());
+        return Err(Failure::new("--keep is for labs on one machine", hint));
     }
     let plan = hosts::study::plan(file)?;
     if plan.reboots {

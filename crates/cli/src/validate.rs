@@ -9,8 +9,8 @@ use latlab_model::spec::{MachineFile, ManagedHosts, Recipe, schema};
 use latlab_report::text::plural;
 
 use crate::args::{Document, Schema, Validate};
-use crate::failure::{AT_FAULT, Outcome};
-use crate::files::{self, Machine, Mistakes, Source, Unusable};
+use crate::failure::{Failure, Mistakes, Outcome};
+use crate::files::{self, Machine, Source};
 use crate::print;
 
 pub fn run(args: &Validate) -> Outcome {
@@ -20,7 +20,7 @@ pub fn run(args: &Validate) -> Outcome {
         let machine = Machine::of(args.facts.as_deref());
         let (name, checked) = match Source::read(path) {
             Ok(source) => (source.name.clone(), check(source, machine)),
-            Err(failure) => (path.display().to_string(), Err(failure.into())),
+            Err(failure) => (path.display().to_string(), Err(failure)),
         };
         let mut document = match checked {
             Ok((text, json)) => {
@@ -29,10 +29,12 @@ pub fn run(args: &Validate) -> Outcome {
                 }
                 json
             }
-            Err(Unusable::Failure(failure)) if args.files.len() == 1 => return Err(failure),
-            Err(unusable) => {
-                worst = ExitCode::from(AT_FAULT);
-                told(unusable, args.json)
+            Err(failure) if args.files.len() == 1 && failure.mistakes().is_none() => {
+                return Err(failure);
+            }
+            Err(failure) => {
+                worst = failure.code();
+                told(&failure, args.json)
             }
         };
         if args.files.len() > 1 {
@@ -51,16 +53,14 @@ pub fn run(args: &Validate) -> Outcome {
 }
 
 /// Tells why a document cannot be used; the reason as JSON, which has the mistakes in place of the text.
-fn told(unusable: Unusable, as_json: bool) -> serde_json::Value {
-    match unusable {
-        Unusable::Mistakes(mistakes) => {
-            if !as_json {
-                mistakes.print();
-            }
-            to_json(&mistakes)
-        }
-        Unusable::Failure(failure) => {
-            eprint!("{failure}");
+fn told(failure: &Failure, as_json: bool) -> serde_json::Value {
+    let mistakes = failure.mistakes();
+    if mistakes.is_none() || !as_json {
+        eprint!("{failure}");
+    }
+    match mistakes {
+        Some(mistakes) => to_json(mistakes),
+        None => {
             let (error, hint) = failure.lines();
             serde_json::json!({ "error": error, "hint": hint })
         }
@@ -68,7 +68,7 @@ fn told(unusable: Unusable, as_json: bool) -> serde_json::Value {
 }
 
 /// Plans a document: its size as text, and the plan.
-fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Unusable> {
+fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Failure> {
     if source.is_hosts() {
         let hosts = ManagedHosts::parse(&source.text).map_err(|all| source.mistakes(all))?;
         let names: Vec<&str> = hosts.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -124,7 +124,7 @@ fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Va
 fn check_machine(
     source: &Source,
     machine: Machine<'_>,
-) -> Result<(String, serde_json::Value), Unusable> {
+) -> Result<(String, serde_json::Value), Failure> {
     let file = MachineFile::parse(&source.text).map_err(|all| source.mistakes(all))?;
     let mut facts = machine.facts_of_ports()?;
     // Another machine's buses are not here.

@@ -10,7 +10,7 @@ use latlab_model::results::{NodeStart, SensorRecord, Trial};
 use latlab_samples::RunDir;
 
 use super::file;
-use crate::failure::{Failure, Outcome, of_controller};
+use crate::failure::{Failure, of_controller};
 
 /// Units of temperature and of power, as controllers name them.
 const UNITS: [&str; 5] = ["degrees C", "degrees F", "Cel", "Watts", "W"];
@@ -32,14 +32,11 @@ struct Machine {
 
 impl Machines {
     /// Asks each of these hosts once, so that a run does not begin without an answer.
-    pub fn find(path: &Path, names: &[String]) -> Result<Machines, Unreadable> {
+    pub fn find(path: &Path, names: &[String]) -> Result<Machines, Failure> {
         if names.is_empty() {
             return Ok(Machines(Vec::new()));
         }
-        let hosts = match file::read(path)? {
-            Ok(hosts) => hosts,
-            Err(outcome) => return Err(Unreadable::Told(outcome)),
-        };
+        let hosts = file::read(path)?;
         let mut machines = Vec::new();
         for name in names {
             let host = file::find(&hosts, path, name)?;
@@ -49,7 +46,10 @@ impl Machines {
                 let message = format!(
                     "the controller of host `{name}` has no sensor of temperature or power"
                 );
-                return Err(Failure::new(message, "`latlab host HOST sensors` lists all").into());
+                return Err(Failure::new(
+                    message,
+                    "`latlab host HOST sensors` lists all",
+                ));
             }
             machines.push(Machine {
                 name: name.clone(),
@@ -76,19 +76,6 @@ impl Machines {
             }
         }
         records
-    }
-}
-
-/// Why machines' sensors cannot be read.
-pub enum Unreadable {
-    /// Mistakes of the file, which were printed.
-    Told(Outcome),
-    Failed(Failure),
-}
-
-impl<E: Into<Failure>> From<E> for Unreadable {
-    fn from(error: E) -> Unreadable {
-        Unreadable::Failed(error.into())
     }
 }
 

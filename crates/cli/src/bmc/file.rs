@@ -4,18 +4,18 @@ use std::path::Path;
 
 use latlab_model::spec::{ManagedHost, ManagedHosts};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Failure;
 use crate::files::Source;
 
-/// Reads a file of hosts; the outcome of its mistakes, which were printed.
-pub fn read(file: &Path) -> Result<Result<ManagedHosts, Outcome>, Failure> {
+/// Reads a file of hosts.
+pub fn read(file: &Path) -> Result<ManagedHosts, Failure> {
     let source = Source::read(file).map_err(|failure| match file.exists() {
         true => failure,
         false => failure.and_hint("`latlab host --help` shows one; `--hosts` names another"),
     })?;
     let directory = file.parent().unwrap_or(Path::new(""));
-    let hosts = ManagedHosts::parse(&source.text).map(|hosts| hosts.relative_to(directory));
-    Ok(hosts.map_err(|mistakes| source.mistakes(mistakes).outcome()))
+    let hosts = ManagedHosts::parse(&source.text).map_err(|all| source.mistakes(all))?;
+    Ok(hosts.relative_to(directory))
 }
 
 /// A host of the file.

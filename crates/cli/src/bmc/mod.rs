@@ -15,13 +15,10 @@ use latlab_model::spec::ManagedHost;
 use crate::args::{Device, Host, HostAction, HostBootDevice};
 use crate::failure::{Outcome, of_controller};
 
-pub use beside::{Beside, Machines, Unreadable};
+pub use beside::{Beside, Machines};
 
 pub fn run(args: &Host) -> Outcome {
-    let hosts = match file::read(&args.hosts)? {
-        Ok(hosts) => hosts,
-        Err(outcome) => return outcome,
-    };
+    let hosts = file::read(&args.hosts)?;
     let host = file::find(&hosts, &args.hosts, &args.host)?;
     let controller = latlab_bmc::controller(host).map_err(of_controller)?;
     match &args.action {

@@ -19,15 +19,9 @@ pub fn submit(args: &CampaignSubmit) -> Outcome {
     let machines = machines(args)?;
     let source = Source::study(&args.study)?;
     source.must_be_study(true)?;
-    let mut file = match files::read_study(source) {
-        Ok(file) => file,
-        Err(unusable) => return unusable.outcome(),
-    };
+    let mut file = files::read_study(source)?;
     run::apply(&args.options, &mut file.study)?;
-    let plan = match file.plan(Machine::of(args.facts.as_deref()), false) {
-        Ok((plan, _)) => plan,
-        Err(unusable) => return unusable.outcome(),
-    };
+    let (plan, _) = file.plan(Machine::of(args.facts.as_deref()), false)?;
     let text = whole_text(&file)?;
     let mut record = record(args, &file, &plan, machines)?;
     if args.dry_run {

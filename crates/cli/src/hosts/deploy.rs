@@ -28,11 +28,11 @@ pub fn run(args: &Deploy, source: &Source, lab: &Lab) -> Outcome {
     if !args.dry_run {
         record.must_be_new(&dirs)?;
     }
-    let connected = match Connected::open(lab, source.text.len(), !args.dry_run, None) {
-        Ok(connected) => connected,
-        Err(Refused::Mistakes(all)) => return source.mistakes(all).outcome(),
-        Err(Refused::Failure(failure)) => return Err(failure),
-    };
+    let connected = Connected::open(lab, source.text.len(), !args.dry_run, None);
+    let connected = connected.map_err(|refused| match refused {
+        Refused::Mistakes(all) => source.mistakes(all),
+        Refused::Failure(failure) => failure,
+    })?;
     if args.dry_run {
         let mut verb = verb(!args.no_isolation);
         verb.push("--dry-run");

@@ -7,7 +7,7 @@ use latlab_model::containerlab::{Surroundings, import};
 use crate::args::ImportTopology;
 use crate::conversion;
 use crate::failure::{Failure, Hint, Outcome};
-use crate::files::{Mistakes, Source};
+use crate::files::Source;
 
 pub fn run(file: &Path, args: &ImportTopology) -> Outcome {
     let source = Source::read(file)?;
@@ -22,13 +22,7 @@ pub fn run(file: &Path, args: &ImportTopology) -> Outcome {
         directory: &directory,
         image: args.image.as_deref(),
     };
-    let imported = match import(&source.text, &around) {
-        Ok(imported) => imported,
-        Err(all) => {
-            let files = vec![source.name];
-            return Ok(Mistakes { files, all }.print());
-        }
-    };
+    let imported = import(&source.text, &around).map_err(|all| source.mistakes(all))?;
     args.output.write(&imported.text(&source.name))?;
     Ok(conversion::tell(&imported.remarks, &source.name))
 }

@@ -15,11 +15,7 @@ pub fn run(args: &PartPlan) -> Outcome {
         keys: &args.peer_key.iter().cloned().collect(),
         places: &args.place.iter().cloned().collect(),
     };
-    match planned_part(&source, &part, !args.no_isolation, &args.prove) {
-        Ok(planned) => {
-            print::out(&serde_json::to_string(&planned)?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(unusable) => unusable.outcome(),
-    }
+    let planned = planned_part(&source, &part, !args.no_isolation, &args.prove)?;
+    print::out(&serde_json::to_string(&planned)?)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -17,10 +17,7 @@ use crate::profiles;
 
 pub fn run(args: &Export) -> Outcome {
     let profile = profiles::load(&args.profile)?;
-    let cores = match cores(args, &profile)? {
-        Ok(cores) => cores,
-        Err(code) => return Ok(code),
-    };
+    let cores = cores(args, &profile)?;
     let wrong = |(message, hint): (String, String)| Failure::new(message, hint);
     let parameters = boot::parameters(&profile, &cores).map_err(wrong)?;
     let target = &args.target;
@@ -49,18 +46,15 @@ pub fn run(args: &Export) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The CPU split; an exit code if the lab's mistakes were printed.
-fn cores(args: &Export, profile: &Profile) -> Result<Result<Cores, ExitCode>, Failure> {
+/// The CPU split.
+fn cores(args: &Export, profile: &Profile) -> Result<Cores, Failure> {
     let machine = Machine::of(args.facts.as_deref());
     if let Some(lab) = &args.lab {
         let source = Source::read(lab)?;
         source.must_be_study(false)?;
-        return match files::place_lab(&source, machine) {
-            Ok(blueprint) => Ok(Ok(boot::cores(&blueprint))),
-            Err(unusable) => unusable.outcome().map(Err),
-        };
+        return Ok(boot::cores(&files::place_lab(&source, machine)?));
     }
-    cores_of(profile, args.cpus.as_deref(), machine).map(Ok)
+    cores_of(profile, args.cpus.as_deref(), machine)
 }
 
 /// The division of a machine's CPUs: the profile's, or with those that a list keeps quiet.

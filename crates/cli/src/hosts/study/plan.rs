@@ -10,7 +10,7 @@ use latlab_model::spec::Lab;
 use latlab_model::spec::yaml::Yaml;
 
 use crate::failure::Failure;
-use crate::files::{StudyFile, Unusable};
+use crate::files::StudyFile;
 use crate::hosts::connected::{Connected, Refused};
 use crate::hosts::record::Record;
 use crate::hosts::remote::Answer;
@@ -42,7 +42,7 @@ pub struct LabText {
 }
 
 /// Has each host plan its part of every lab.
-pub fn plan(file: &StudyFile) -> Result<StudyPlan, Unusable> {
+pub fn plan(file: &StudyFile) -> Result<StudyPlan, Failure> {
     let isolation = file.study.isolation;
     let mut verb = vec!["part", "plan"];
     for capability in file.needs() {
