@@ -24,8 +24,10 @@ pub fn run(args: &Cache) -> Outcome {
             let uses = lab::uses_of_cache(&dirs).map_err(explain)?;
             let entries = cache::list(dirs.cache(), &uses).map_err(failed)?;
             if entries.is_empty() && args.format == Format::Table {
-                print::out(&format!("the cache is empty: {}\n", dirs.cache().display()))?;
-                return Ok(ExitCode::SUCCESS);
+                return print::document(&format!(
+                    "the cache is empty: {}\n",
+                    dirs.cache().display()
+                ));
             }
             print(&entries, args.format)?;
             if args.format == Format::Table {

@@ -1,7 +1,5 @@
 //! `latlab completions`: what a shell completes.
 
-use std::process::ExitCode;
-
 use clap::CommandFactory;
 
 use crate::args::{Cli, Completions};
@@ -10,6 +8,5 @@ use crate::failure::Outcome;
 pub fn run(args: &Completions) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "latlab", &mut script);
-    crate::print::out(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&String::from_utf8_lossy(&script))
 }

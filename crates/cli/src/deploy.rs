@@ -32,8 +32,7 @@ pub fn run(args: &Deploy) -> Outcome {
         }
     };
     if args.dry_run {
-        print::out(&format!("{:#}\n", serde_json::json!(plan)))?;
-        return Ok(ExitCode::SUCCESS);
+        return print::document(&format!("{:#}\n", serde_json::json!(plan)));
     }
     let dirs = Dirs::from_env();
     let stop = signals::stop_flag()?;

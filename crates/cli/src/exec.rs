@@ -1,7 +1,5 @@
 //! `latlab exec`: a command inside a node, on pipes or at the person's terminal.
 
-use std::process::ExitCode;
-
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::Lab;
 use latlab_host::nodes::session::Command;
@@ -32,8 +30,7 @@ pub fn run(args: &Exec) -> Outcome {
     if args.detach {
         let started = lab.detach(&args.node, &command).map_err(pipes::not_run)?;
         let output = started.output.display();
-        print::out(&format!("pid {}\noutput {output}\n", started.pid))?;
-        return Ok(ExitCode::SUCCESS);
+        return print::document(&format!("pid {}\noutput {output}\n", started.pid));
     }
     if args.tty {
         return terminal::run(&lab, &args.node, &command);

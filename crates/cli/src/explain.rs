@@ -1,7 +1,6 @@
 //! `latlab explain`: the causes of a run's slowest packets. Needs neither root nor the measuring machine.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use latlab_report::csv_row;
 use latlab_report::explain::{
@@ -49,8 +48,7 @@ pub fn run(args: &Explain) -> Outcome {
         }
         Format::Csv => csv(&explained),
     };
-    crate::print::out(&text)?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&text)
 }
 
 /// Writes the sampled stacks for flamegraph.pl.

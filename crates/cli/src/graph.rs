@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab;
@@ -32,10 +31,9 @@ pub fn run(args: &Graph) -> Outcome {
         lab::plan_of(&Dirs::from_env(), &args.lab).map_err(missing)?
     };
     let topology = plan.topology(BTreeMap::new());
-    crate::print::out(&match args.format {
+    crate::print::document(&match args.format {
         Drawing::Terminal => graph::text(&topology),
         Drawing::Mermaid => graph::mermaid(&topology),
         Drawing::Svg => graph::svg(&topology),
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -38,8 +38,7 @@ pub fn run(args: &Image) -> Outcome {
     if let Some(kernel) = kernel {
         line!(text, "kernel {} ({})", kernel.release, kernel.origin);
     }
-    crate::print::out(&text)?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&text)
 }
 
 /// Makes a live system of an image, which may be one of any kind.

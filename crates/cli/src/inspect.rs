@@ -54,8 +54,7 @@ pub fn run(args: &Inspect) -> Outcome {
     }
     let is_whole = missing.is_empty() && unreadable.is_empty();
     if rows.is_empty() && is_whole && args.format == Format::Table {
-        print::out("no labs are deployed\n")?;
-        return Ok(ExitCode::SUCCESS);
+        return print::document("no labs are deployed\n");
     }
     print(&rows, args.format)?;
     let plans = names

@@ -1,6 +1,5 @@
 //! `latlab noise`: the interruptions of busy CPUs, by cause.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use latlab_measure::{hwlat, osnoise, rtla};
@@ -76,8 +75,7 @@ pub fn run(args: &Noise) -> Outcome {
         }
         Format::Csv => csv(&all),
     };
-    crate::print::out(&text)?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&text)
 }
 
 fn table(all: &[CpuNoise], unknown: &[String], traced: &[rtla::TracerOutput]) -> String {

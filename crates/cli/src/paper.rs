@@ -57,8 +57,7 @@ fn list() -> Outcome {
             paper.studies.join(", "),
         ]);
     }
-    crate::print::out(&table::render(&["PAPER", "TITLE", "STUDIES"], &rows))?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&table::render(&["PAPER", "TITLE", "STUDIES"], &rows))
 }
 
 /// Runs the studies one after the other. One that cannot run here, or of which trials fail, ends only itself; an

@@ -1,8 +1,6 @@
 //! `latlab place`: the CPUs and memory of each part of a lab, with reasons. Needs no root and changes nothing; also
 //! for a machine that is only described.
 
-use std::process::ExitCode;
-
 use latlab_model::plan::{Blueprint, Share};
 
 use crate::args::Place;
@@ -20,8 +18,7 @@ pub fn run(args: &Place) -> Outcome {
         Format::Csv => table::csv(&HEADER, &rows(&blueprint)),
         Format::Table => table::render(&HEADER, &rows(&blueprint)),
     };
-    crate::print::out(&text)?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&text)
 }
 
 const HEADER: [&str; 4] = ["WHAT", "CPUS", "MEMORY", "WHY"];

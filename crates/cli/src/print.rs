@@ -2,10 +2,11 @@
 //! files, whose control characters a terminal would obey: they are escaped.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use latlab_model::diagnostic::plain;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 
 /// Prints a document. Errors: it cannot be written, or its reader is gone.
 pub fn out(text: &str) -> Result<(), Failure> {
@@ -13,6 +14,11 @@ pub fn out(text: &str) -> Result<(), Failure> {
     let written = out.write_all(shown(text).as_bytes());
     let written = written.and_then(|()| out.flush());
     written.map_err(|error| unwritten("standard output", &error))
+}
+
+/// As [`out`], as the last that a verb does.
+pub fn document(text: &str) -> Outcome {
+    out(text).map(|()| ExitCode::SUCCESS)
 }
 
 /// As [`out`], before an exit code that tells more than success: a reader that is gone does not take that code away.

@@ -1,7 +1,5 @@
 //! `latlab studies`: the studies that come with latlab, inside the binary.
 
-use std::process::ExitCode;
-
 use latlab_model::spec::Study;
 
 use crate::args::Studies;
@@ -66,8 +64,7 @@ pub fn run(args: &Studies) -> Outcome {
                 format!("one of: {}", known.join(", ")),
             ));
         };
-        print::out(text)?;
-        return Ok(ExitCode::SUCCESS);
+        return print::document(text);
     }
     let rows = BUILT_IN.iter().map(|(name, text)| {
         let about = Study::parse(text)
@@ -82,8 +79,7 @@ pub fn run(args: &Studies) -> Outcome {
         vec![(*name).to_string(), first.trim().to_string()]
     });
     let rows: Vec<_> = rows.collect();
-    print::out(&table::render(&["STUDY", "WHAT IT ASKS"], &rows))?;
-    Ok(ExitCode::SUCCESS)
+    print::document(&table::render(&["STUDY", "WHAT IT ASKS"], &rows))
 }
 
 pub fn built_in(name: &str) -> Option<&'static str> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use latlab_host::dirs::Dirs;
@@ -16,7 +15,7 @@ use crate::args::Traffic;
 use crate::failure::{Failure, Outcome, explain, need_root};
 use crate::format::Format;
 use crate::overlay::connect;
-use crate::print::out;
+use crate::print::document;
 use crate::table;
 
 /// Frames and bytes of a link from one end to another. An end is a node, or an address that is no node's.
@@ -177,8 +176,7 @@ fn seen(lab: &str, before: &Counts, after: &Counts, seconds: f64) -> Seen {
 
 fn print(seen: &Seen, format: Format) -> Outcome {
     if format == Format::Json {
-        out(&(serde_json::to_string_pretty(seen)? + "\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return document(&(serde_json::to_string_pretty(seen)? + "\n"));
     }
     let rows: Vec<Vec<String>> = seen
         .pairs
@@ -194,7 +192,7 @@ fn print(seen: &Seen, format: Format) -> Outcome {
         })
         .collect();
     let header = ["LINK", "FROM", "TO", "FRAMES/S", "MBIT/S"];
-    out(&match format {
+    document(&match format {
         Format::Csv => table::csv(&header, &rows),
         _ if rows.is_empty() => format!("no frame within {:.1} s\n", seen.seconds),
         _ => {
@@ -204,8 +202,7 @@ fn print(seen: &Seen, format: Format) -> Outcome {
             }
             text
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 #[cfg(test)]

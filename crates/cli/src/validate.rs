@@ -155,9 +155,8 @@ fn to_json(mistakes: &Mistakes) -> serde_json::Value {
 }
 
 pub fn schema(args: &Schema) -> Outcome {
-    print::out(match args.document {
+    print::document(match args.document {
         Document::Lab => schema::LAB,
         Document::Study => schema::STUDY,
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

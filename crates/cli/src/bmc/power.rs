@@ -1,6 +1,5 @@
 //! `latlab host HOST power`.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use latlab_bmc::{Controller, Power, Switch, switch_and_wait};
@@ -42,12 +41,11 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostPower) ->
     };
     let (name, word) = (host.name.value.as_str(), word(power));
     let row = [vec![name.to_owned(), word.to_owned()]];
-    print::out(&match args.format {
+    print::document(&match args.format {
         Format::Table => format!("{name}: {word}\n"),
         Format::Json => format!("{}\n", json!({ "host": name, "power": power })),
         Format::Csv => table::csv(&["host", "power"], &row),
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn word(power: Power) -> &'static str {

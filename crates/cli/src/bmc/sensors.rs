@@ -1,7 +1,5 @@
 //! `latlab host HOST sensors`.
 
-use std::process::ExitCode;
-
 use latlab_bmc::Controller;
 use serde_json::json;
 
@@ -28,10 +26,9 @@ pub fn run(controller: &dyn Controller, args: &HostSensors) -> Outcome {
             ]
         })
         .collect();
-    print::out(&match args.format {
+    print::document(&match args.format {
         Format::Table => table::render(&HEADER, &rows),
         Format::Json => format!("{:#}\n", json!(sensors)),
         Format::Csv => table::csv(&HEADER, &rows),
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -1,7 +1,5 @@
 //! `latlab fabric show`.
 
-use std::process::ExitCode;
-
 use latlab_fabric::state::State;
 use serde_json::{Value, json};
 
@@ -34,8 +32,7 @@ pub fn run(args: &FabricShow) -> Outcome {
             text
         }
     };
-    print::out(&text)?;
-    Ok(ExitCode::SUCCESS)
+    print::document(&text)
 }
 
 fn word(state: &State, host: &str) -> &'static str {

@@ -146,6 +146,5 @@ fn show(record: &Record, answers: &[Answer]) -> Outcome {
             }
         }
     }
-    print::out(&format!("{:#}\n", serde_json::Value::Object(plans)))?;
-    Ok(ExitCode::SUCCESS)
+    print::document(&format!("{:#}\n", serde_json::Value::Object(plans)))
 }

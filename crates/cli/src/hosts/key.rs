@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_overlay::links::udp::sealed::{Identity, hexadecimal};
@@ -14,8 +13,7 @@ use crate::print;
 pub fn run() -> Outcome {
     need_root("host-key", "only root may read the machine's private key")?;
     let identity = of_machine(&Dirs::from_env().host_key())?;
-    print::out(&(hexadecimal(&identity.public()) + "\n"))?;
-    Ok(ExitCode::SUCCESS)
+    print::document(&(hexadecimal(&identity.public()) + "\n"))
 }
 
 /// The key in this file, which is made if there is none.

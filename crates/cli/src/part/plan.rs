@@ -1,7 +1,6 @@
 //! The part as it is planned on this host, with the facts that it was planned with.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use crate::args::PartPlan;
 use crate::failure::Outcome;
@@ -16,6 +15,5 @@ pub fn run(args: &PartPlan) -> Outcome {
         places: &args.place.iter().cloned().collect(),
     };
     let planned = planned_part(&source, &part, !args.no_isolation, &args.prove)?;
-    print::out(&serde_json::to_string(&planned)?)?;
-    Ok(ExitCode::SUCCESS)
+    print::document(&serde_json::to_string(&planned)?)
 }

@@ -34,8 +34,7 @@ pub fn run(lab: &Lab) -> Outcome {
         dead: lab.check_nodes().err().map(|dead| one_line(&dead)),
     };
     drop(scripts);
-    print::out(&serde_json::to_string(&answer)?)?;
-    Ok(ExitCode::SUCCESS)
+    print::document(&serde_json::to_string(&answer)?)
 }
 
 /// Waits until the machine is quiet, for a bounded time.

@@ -1,7 +1,5 @@
 //! `latlab tune plan`: what would change, why, and at what risk.
 
-use std::process::ExitCode;
-
 use latlab_host::tuning::{self, Change, Root, Target};
 use latlab_model::profile::{Cores, Profile};
 
@@ -20,8 +18,7 @@ pub fn run(args: &Plan) -> Outcome {
         Format::Csv => table::csv(&HEADER, &rows(&changes)),
         Format::Table => text(&profile, &cores, &changes),
     };
-    crate::print::out(&out)?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&out)
 }
 
 const HEADER: [&str; 4] = ["knob", "what", "now", "then"];

@@ -1,7 +1,5 @@
 //! `latlab tune show`: the state of every knob.
 
-use std::process::ExitCode;
-
 use latlab_host::dirs::Dirs;
 use latlab_host::tuning::{self, Root, Shown, knobs::Knob};
 use latlab_model::profile::{Cores, catalogue};
@@ -32,8 +30,7 @@ pub fn run(args: &Show) -> Outcome {
         Format::Table if args.knobs.is_empty() => overview(&shown),
         Format::Table => shown.iter().map(explain_knob).collect(),
     };
-    crate::print::out(&out)?;
-    Ok(ExitCode::SUCCESS)
+    crate::print::document(&out)
 }
 
 fn known(name: &str) -> Result<(), Failure> {

@@ -8,7 +8,6 @@ mod answer;
 mod installed;
 mod live;
 
-use std::process::ExitCode;
 use std::time::Instant;
 
 use latlab_bmc::Controller;
@@ -35,7 +34,7 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostBoot) -> 
     };
     let (name, words) = (host.name.value.as_str(), parameters.join(" "));
     let seconds = format!("{:.1}", begun.elapsed().as_secs_f64());
-    print::out(&match args.format {
+    print::document(&match args.format {
         Format::Table if words.is_empty() => {
             format!("{name}: runs without more parameters after {seconds} s\n")
         }
@@ -49,8 +48,7 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostBoot) -> 
             let row = [vec![name.to_owned(), seconds, line]];
             table::csv(&["host", "seconds", "command_line"], &row)
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// The parameters that are asked for, as words.
