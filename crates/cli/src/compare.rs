@@ -1,15 +1,14 @@
 //! `latlab compare`: two runs, cell by cell. Exit code 1 when a difference was found, or a limit is broken.
 
-use std::process::ExitCode;
-
 use latlab_report::compare;
 use latlab_report::compare::RunComparison;
 use latlab_report::limit::Limit;
 
 use crate::args::Compare;
-use crate::failure::{Failure, MEASURED_FAILED, Outcome};
+use crate::failure::{Failure, Outcome, measured};
 use crate::format::Format;
-use crate::report::{look, read};
+use crate::print::look;
+use crate::report::read;
 
 pub fn run(args: &Compare) -> Outcome {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
@@ -31,10 +30,7 @@ pub fn run(args: &Compare) -> Outcome {
         true => comparison.different().next().is_some(),
         false => is_beyond(&args.fail_if, &comparison)?,
     };
-    Ok(match has_failed {
-        false => ExitCode::SUCCESS,
-        true => ExitCode::from(MEASURED_FAILED),
-    })
+    Ok(measured(!has_failed))
 }
 
 /// Tells what is beyond a limit; whether anything is.

@@ -7,8 +7,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{IsTerminal, stdout};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use latlab_host::borrowed::{self, Tool};
@@ -20,7 +18,7 @@ use latlab_host::lab;
 use latlab_model::facts::{Cache, Capability, Facts, Machine, Nic, Readiness, Storage, WiredPort};
 use latlab_model::units::Bytes;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, measured};
 
 const WIDTH: usize = 100;
 
@@ -69,15 +67,12 @@ pub fn run(args: &DoctorArgs) -> Outcome {
     let mut facts = facts::read(&options);
     crate::machine_file::add_to(&mut facts)?;
     let text = match args.format {
-        Format::Human => {
-            let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-            render(&facts, stdout().is_terminal() && !plain)
-        }
+        Format::Human => render(&facts, crate::print::look().colour),
         Format::Json => serde_json::to_string_pretty(&facts)? + "\n",
     };
     crate::print::out_if_read(&text)?;
-    let ready = facts.readiness().iter().all(Readiness::is_ready);
-    Ok(ExitCode::from(if ready { 0 } else { 1 }))
+    let is_ready = facts.readiness().iter().all(Readiness::is_ready);
+    Ok(measured(is_ready))
 }
 
 fn render(facts: &Facts, colours: bool) -> String {

@@ -118,7 +118,7 @@ fn kept(paper: &Paper, args: &args::Paper) -> Result<Vec<Summary>, Failure> {
 
 fn print(paper: &PaperComparison, format: Format) -> Result<(), Failure> {
     let text = match format {
-        Format::Table => latlab_report::paper::render(paper, report::look()),
+        Format::Table => latlab_report::paper::render(paper, crate::print::look()),
         Format::Json => serde_json::to_string_pretty(paper)? + "\n",
         Format::Csv => latlab_report::paper::csv(paper),
     };

@@ -1,10 +1,11 @@
 //! The only place that writes to the terminal. Output contains text from guests, containers, peers and foreign
 //! files, whose control characters a terminal would obey: they are escaped.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use latlab_model::diagnostic::plain;
+use latlab_report::terminal::Look;
 
 use crate::failure::{Failure, Outcome};
 
@@ -39,6 +40,14 @@ pub fn unwritten(output: &str, error: &io::Error) -> Failure {
 /// Prints to the standard error; a failure is ignored.
 pub fn err(text: &str) {
     let _ = io::stderr().write_all(shown(text).as_bytes());
+}
+
+/// Colours on a terminal, unless NO_COLOR is set (no-color.org).
+pub fn look() -> Look {
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    Look {
+        colour: wanted && io::stdout().is_terminal(),
+    }
 }
 
 /// Begin and end of a colour sequence (ECMA-48, SGR).

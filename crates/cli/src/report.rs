@@ -1,11 +1,10 @@
 //! `latlab report`: the table and page of a run directory. Needs neither root nor the measuring machine.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
 use latlab_model::results::Summary;
-use latlab_report::terminal::{self, Look};
+use latlab_report::terminal;
 use latlab_report::{Analysis, analyse, conclude};
 use latlab_samples::RunDir;
 
@@ -69,17 +68,9 @@ pub fn write_and_print(dir: &RunDir, format: Format) -> Result<(), Failure> {
 
 fn print(summary: &Summary, format: Format) -> Result<(), Failure> {
     let text = match format {
-        Format::Table => terminal::render(summary, look()),
+        Format::Table => terminal::render(summary, crate::print::look()),
         Format::Json => serde_json::to_string_pretty(summary)? + "\n",
         Format::Csv => terminal::csv(summary),
     };
     crate::print::out_if_read(&text)
-}
-
-/// Colours on a terminal, unless NO_COLOR is set (no-color.org).
-pub fn look() -> Look {
-    let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-    Look {
-        colour: wanted && std::io::stdout().is_terminal(),
-    }
 }

@@ -1,14 +1,12 @@
 //! `latlab tune apply` and `latlab tune revert`.
 
-use std::process::ExitCode;
-
 use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_host::tuning::{self, Applied, KnobResult, Problem, Reverted, Root, USER};
 
 use super::args::{Apply, Revert};
 use super::choose::{choose, explain_tuning};
-use crate::failure::{MEASURED_FAILED, Outcome, need_root};
+use crate::failure::{Outcome, measured, need_root};
 use crate::format::Format;
 use crate::table;
 
@@ -44,15 +42,7 @@ pub fn run(args: &Apply) -> Outcome {
         Format::Table => table::render(&HEADER, &rows(&applied)),
     };
     crate::print::out_if_read(&out)?;
-    Ok(code(applied.is_good()))
-}
-
-fn code(good: bool) -> ExitCode {
-    if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(MEASURED_FAILED)
-    }
+    Ok(measured(applied.is_good()))
 }
 
 /// Drawn only on a terminal.
@@ -128,7 +118,7 @@ pub fn revert(args: &Revert) -> Outcome {
         Format::Table => text(&reverted),
     };
     crate::print::out(&out)?;
-    Ok(code(reverted.is_good()))
+    Ok(measured(reverted.is_good()))
 }
 
 fn problems(reverted: &Reverted) -> Vec<Vec<String>> {

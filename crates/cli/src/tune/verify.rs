@@ -1,15 +1,13 @@
 //! `latlab tune verify`: drift from the applied values. Threads of other programs that moved are listed and do not
 //! fail it: they may move at any time.
 
-use std::process::ExitCode;
-
 use latlab_host::dirs::Dirs;
 use latlab_host::tuning::{self, Drift, Root};
 
 use super::args::Verify;
 use super::choose::explain_tuning;
 use super::inside::run_inside;
-use crate::failure::{MEASURED_FAILED, Outcome};
+use crate::failure::{Outcome, measured};
 use crate::format::Format;
 use crate::table;
 
@@ -49,9 +47,5 @@ pub fn run(args: &Verify) -> Outcome {
         Format::Table => table::render(&HEADER, &rows),
     };
     crate::print::out_if_read(&out)?;
-    Ok(if drift.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(MEASURED_FAILED)
-    })
+    Ok(measured(drift.is_empty()))
 }

@@ -1,6 +1,5 @@
 //! `latlab tune watch`: intruders on CPUs that are kept quiet.
 
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use latlab_model::units::{CpuList, Nanos};
 
 use super::args::Watch;
 use super::choose::online;
-use crate::failure::{Failure, MEASURED_FAILED, Outcome};
+use crate::failure::{Failure, Outcome, measured};
 use crate::signals;
 
 /// Between two samples: an intruder is reported at most this late.
@@ -45,11 +44,7 @@ pub fn run(args: &Watch) -> Outcome {
             break;
         }
     }
-    Ok(if seen {
-        ExitCode::from(MEASURED_FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(measured(!seen))
 }
 
 fn print(found: &[Intruder], json: bool) -> Result<(), Failure> {
