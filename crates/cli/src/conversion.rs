@@ -8,6 +8,7 @@ use clap::Args;
 use latlab_model::containerlab::Remarks;
 
 use crate::failure::{DIFFERS, Failure, Hint};
+use crate::format::counted;
 
 #[derive(Debug, Args)]
 pub struct Output {
@@ -52,8 +53,6 @@ pub fn tell(remarks: &Remarks, file: &str) -> ExitCode {
     if remarks.is_whole() {
         return ExitCode::SUCCESS;
     }
-    let counted =
-        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let (nodes, links) = (
         counted(remarks.nodes_left_out, "node"),
         counted(remarks.links_left_out, "link"),

@@ -19,6 +19,7 @@ use latlab_model::facts::{Cache, Capability, Facts, Machine, Nic, Readiness, Sto
 use latlab_model::units::Bytes;
 
 use crate::failure::{Failure, Outcome, measured};
+use crate::format::counted;
 
 const WIDTH: usize = 100;
 
@@ -292,16 +293,12 @@ impl Page {
 
 fn cpus(facts: &Facts) -> String {
     let processors = &facts.machine.processors;
-    let plural = |count: u32, one: &str| match count {
-        1 => format!("1 {one}"),
-        many => format!("{many} {one}s"),
-    };
     let mut words = format!(
         "{}: {}, {}, {}",
         facts.brief.cpu,
-        plural(processors.sockets, "socket"),
-        plural(processors.cores, "core"),
-        plural(facts.brief.cores, "logical CPU"),
+        counted(processors.sockets as usize, "socket"),
+        counted(processors.cores as usize, "core"),
+        counted(facts.brief.cores as usize, "logical CPU"),
     );
     if facts.cpus.len() as u32 != facts.brief.cores {
         let _ = write!(words, "; usable here: {}", facts.cpus);

@@ -7,6 +7,8 @@ use latlab_host::lab;
 use latlab_measure::error::one_line;
 use latlab_model::diagnostic::{Diagnostics, Mark};
 
+use crate::format::counted;
+
 #[derive(Debug)]
 pub struct Failure {
     error: anyhow::Error,
@@ -141,10 +143,8 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 impl From<Mistakes> for Failure {
     fn from(mistakes: Mistakes) -> Failure {
-        let count = mistakes.all.iter().count();
-        let plural = if count == 1 { "" } else { "s" };
-        let file = &mistakes.files[0];
-        let error = anyhow::anyhow!("{count} mistake{plural} in {file}; nothing was changed");
+        let count = counted(mistakes.all.iter().count(), "mistake");
+        let error = anyhow::anyhow!("{count} in {}; nothing was changed", mistakes.files[0]);
         Failure {
             mistakes: Some(mistakes),
             ..Failure::from(error)

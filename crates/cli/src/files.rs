@@ -82,12 +82,13 @@ impl Source {
     pub fn must_be_study(&self, wanted: bool) -> Result<(), Failure> {
         let name = &self.name;
         let one = |key| Yaml::parse(&self.text).is_ok_and(|yaml| yaml.get(key).is_some());
+        let is_study = self.kind() == DocumentKind::Study;
         match wanted {
-            false if self.is_study() => Err(Failure::new(
+            false if is_study => Err(Failure::new(
                 format!("{name} is a study, and a lab is needed here"),
                 format!("`latlab run {name}` deploys its labs and measures in them"),
             )),
-            true if !self.is_study() && one("topology") => Err(Failure::new(
+            true if !is_study && one("topology") => Err(Failure::new(
                 format!("{name} is a lab, and a study is needed here"),
                 format!(
                     "`latlab deploy {name}`; a study names it as `lab:` and says what to measure"
@@ -103,29 +104,10 @@ impl Source {
         Mistakes { files, all }.into()
     }
 
-    /// Whether it is a study rather than a lab. A text that is no YAML is read as a lab, whose reader reports it.
-    pub fn is_study(&self) -> bool {
-        self.is(DocumentKind::Study)
-    }
-
-    /// Whether it names machines and their controllers.
-    pub fn is_hosts(&self) -> bool {
-        self.is(DocumentKind::Hosts)
-    }
-
-    /// Whether it describes an image of packages.
-    pub fn is_image(&self) -> bool {
-        self.is(DocumentKind::Image)
-    }
-
-    /// Whether it names the ports and cables of a machine.
-    pub fn is_machine(&self) -> bool {
-        self.is(DocumentKind::Machine)
-    }
-
-    fn is(&self, wanted: DocumentKind) -> bool {
-        let kind = Yaml::parse(&self.text).map(|yaml| DocumentKind::of(&yaml));
-        kind.is_ok_and(|kind| kind == wanted)
+    /// The document that it is. A text that is no YAML is read as a lab, whose reader reports it.
+    pub fn kind(&self) -> DocumentKind {
+        let yaml = Yaml::parse(&self.text);
+        yaml.map_or(DocumentKind::Lab, |yaml| DocumentKind::of(&yaml))
     }
 }
 
@@ -190,11 +172,6 @@ impl<'a> Machine<'a> {
             })),
         }
     }
-}
-
-/// Reads and plans a lab, with or without its isolation.
-pub fn plan_lab(source: &Source, machine: Machine<'_>, isolation: bool) -> Result<Plan, Failure> {
-    plan_read(source, &read_lab(source, isolation)?, machine)
 }
 
 /// Plans a lab that was read from a source.

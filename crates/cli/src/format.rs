@@ -1,3 +1,5 @@
+//! Forms of output, and of words in it.
+
 use clap::ValueEnum;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -19,4 +21,12 @@ pub enum Lines {
     Text,
     /// For programs: a JSON object a line.
     Json,
+}
+
+/// `1 port`, `2 ports`.
+pub fn counted(count: usize, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        many => format!("{many} {one}s"),
+    }
 }

@@ -15,7 +15,7 @@ pub fn run(args: &Graph) -> Outcome {
     let plan = if Path::new(&args.lab).exists() {
         let source = Source::read(Path::new(&args.lab))?;
         source.must_be_study(false)?;
-        files::plan_lab(&source, Machine::Here, true)?
+        files::plan_read(&source, &files::read_lab(&source, true)?, Machine::Here)?
     } else {
         need_root(
             "graph",

@@ -18,6 +18,7 @@ use crate::args::{self, StudyOptions};
 use crate::bmc::{Beside, Machines};
 use crate::failure::{Failure, INTERRUPTED, MEASURED_FAILED, Outcome, explain, need_root};
 use crate::files::{self, Machine, Source, StudyFile};
+use crate::format::counted;
 use crate::hosts::study::{OnHosts, StudyPlan};
 use crate::{hosts, print, progress, report, signals};
 
@@ -101,10 +102,9 @@ fn execute(
     let run = run.map_err(failed)?;
     let directory = run.directory().to_path_buf();
     eprintln!(
-        "{}: {} trial{} into {}",
+        "{}: {} into {}",
         *file.study.name,
-        count,
-        if count == 1 { "" } else { "s" },
+        counted(count, "trial"),
         run.directory().display()
     );
     let bar = progress::bar(count, "trials");

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use latlab_host::facts::pci_driver;
 use latlab_model::diagnostic::Diagnostics;
 use latlab_model::plan::{DriverOf, PlannedLab, addressed, wiring};
-use latlab_model::spec::{MachineFile, ManagedHosts, Recipe, schema};
+use latlab_model::spec::{DocumentKind, MachineFile, ManagedHosts, Recipe, schema};
 use latlab_report::text::plural;
 
 use crate::args::{Document, Schema, Validate};
 use crate::failure::{Failure, Mistakes, Outcome};
 use crate::files::{self, Machine, Source};
+use crate::format::counted;
 use crate::print;
 
 pub fn run(args: &Validate) -> Outcome {
@@ -69,55 +70,57 @@ fn told(failure: &Failure, as_json: bool) -> serde_json::Value {
 
 /// Plans a document: its size as text, and the plan.
 fn check(source: Source, machine: Machine<'_>) -> Result<(String, serde_json::Value), Failure> {
-    if source.is_hosts() {
-        let hosts = ManagedHosts::parse(&source.text).map_err(|all| source.mistakes(all))?;
-        let names: Vec<&str> = hosts.hosts.iter().map(|host| host.name.as_str()).collect();
-        let text = match names.as_slice() {
-            [_] => "1 host".to_owned(),
-            names => format!("{} hosts", names.len()),
-        };
-        return Ok((text, serde_json::json!({ "hosts": names })));
+    match source.kind() {
+        DocumentKind::Hosts => {
+            let hosts = ManagedHosts::parse(&source.text).map_err(|all| source.mistakes(all))?;
+            let names: Vec<&str> = hosts.hosts.iter().map(|host| host.name.as_str()).collect();
+            let text = counted(names.len(), "host");
+            Ok((text, serde_json::json!({ "hosts": names })))
+        }
+        DocumentKind::Machine => check_machine(&source, machine),
+        DocumentKind::Image => {
+            let recipe = Recipe::parse(&source.text).map_err(|all| source.mistakes(all))?;
+            let text = format!(
+                "an image with {}",
+                counted(recipe.packages.len(), "package")
+            );
+            Ok((text, serde_json::json!({ "image": recipe })))
+        }
+        DocumentKind::Study => {
+            let file = files::read_study(source)?;
+            // The capabilities of hosts are known there.
+            let plan = match file.labs()?.iter().any(|lab| !lab.hosts.is_empty()) {
+                true => file.plan_with(&mut |lab, _| PlannedLab::on_unknown_hosts(lab))?,
+                false => file.plan(machine, false)?.0,
+            };
+            let cells = plural(plan.cells.len(), "cell");
+            let text = format!("{cells}, {}", plural(plan.trials(), "trial"));
+            let json = serde_json::json!({ "cells": plan.cells, "order": plan.order() });
+            Ok((text, json))
+        }
+        DocumentKind::Lab => check_lab(&source, machine),
     }
-    if source.is_machine() {
-        return check_machine(&source, machine);
+}
+
+fn check_lab(
+    source: &Source,
+    machine: Machine<'_>,
+) -> Result<(String, serde_json::Value), Failure> {
+    let lab = files::read_lab(source, true)?;
+    if lab.hosts.is_empty() {
+        let plan = files::plan_read(source, &lab, machine)?;
+        let text = format!("{} nodes, {} links", plan.nodes.len(), plan.links.len());
+        return Ok((text, serde_json::json!(plan)));
     }
-    if source.is_image() {
-        let recipe = Recipe::parse(&source.text).map_err(|all| source.mistakes(all))?;
-        let text = match recipe.packages.len() {
-            1 => "an image with 1 package".to_owned(),
-            count => format!("an image with {count} packages"),
-        };
-        return Ok((text, serde_json::json!({ "image": recipe })));
-    }
-    if source.is_study() {
-        let file = files::read_study(source)?;
-        // The capabilities of hosts are known there.
-        let plan = match file.labs()?.iter().any(|lab| !lab.hosts.is_empty()) {
-            true => file.plan_with(&mut |lab, _| PlannedLab::on_unknown_hosts(lab))?,
-            false => file.plan(machine, false)?.0,
-        };
-        let cells = plural(plan.cells.len(), "cell");
-        let text = format!("{cells}, {}", plural(plan.trials(), "trial"));
-        return Ok((
-            text,
-            serde_json::json!({ "cells": plan.cells, "order": plan.order() }),
-        ));
-    }
-    let lab = files::read_lab(&source, true)?;
-    if !lab.hosts.is_empty() {
-        // The capabilities of the hosts are known there.
-        let (nodes, links) = addressed(&lab).map_err(|all| source.mistakes(all))?;
-        let hosts = lab.hosts.len();
-        let text = format!(
-            "{} nodes, {} links on {hosts} hosts",
-            nodes.len(),
-            links.len()
-        );
-        return Ok((text, serde_json::json!({ "nodes": nodes, "links": links })));
-    }
-    let plan = files::plan_lab(&source, machine, true)?;
-    let text = format!("{} nodes, {} links", plan.nodes.len(), plan.links.len());
-    Ok((text, serde_json::json!(plan)))
+    // The capabilities of the hosts are known there.
+    let (nodes, links) = addressed(&lab).map_err(|all| source.mistakes(all))?;
+    let hosts = lab.hosts.len();
+    let text = format!(
+        "{} nodes, {} links on {hosts} hosts",
+        nodes.len(),
+        links.len()
+    );
+    Ok((text, serde_json::json!({ "nodes": nodes, "links": links })))
 }
 
 /// Holds the ports of a machine's file against the machine.
@@ -135,10 +138,6 @@ fn check_machine(
     let mut errors = Diagnostics::default();
     let wired = wiring(&file, &source.name, &mut facts, driver, &mut errors);
     errors.into_result(()).map_err(|all| source.mistakes(all))?;
-    let counted = |count: usize, one: &str| match count {
-        1 => format!("1 {one}"),
-        many => format!("{many} {one}s"),
-    };
     let (ports, cables) = (wired.ports.len(), wired.cables.len());
     let text = format!("{}, {}", counted(ports, "port"), counted(cables, "cable"));
     Ok((text, serde_json::json!({ "machine": wired })))
