@@ -6,54 +6,19 @@ use crate::args::Studies;
 use crate::failure::{Failure, Outcome};
 use crate::{print, table};
 
-const BUILT_IN: &[(&str, &str)] = &[
-    (
-        "first-light",
-        include_str!("../../../studies/first-light.yaml"),
-    ),
-    ("quick", include_str!("../../../studies/quick.yaml")),
-    ("paths", include_str!("../../../studies/paths.yaml")),
-    ("bulk", include_str!("../../../studies/bulk.yaml")),
-    ("isolation", include_str!("../../../studies/isolation.yaml")),
-    ("tuning", include_str!("../../../studies/tuning.yaml")),
-    ("forwarder", include_str!("../../../studies/forwarder.yaml")),
-    ("overlay", include_str!("../../../studies/overlay.yaml")),
-    ("carriers", include_str!("../../../studies/carriers.yaml")),
-    ("hardware", include_str!("../../../studies/hardware.yaml")),
-    ("streams", include_str!("../../../studies/streams.yaml")),
-    ("mpi", include_str!("../../../studies/mpi.yaml")),
-    (
-        "forwarder-quick",
-        include_str!("../../../studies/forwarder-quick.yaml"),
-    ),
-    ("devices", include_str!("../../../studies/devices.yaml")),
-    ("boot", include_str!("../../../studies/boot.yaml")),
-    ("density", include_str!("../../../studies/density.yaml")),
-    (
-        "density-io",
-        include_str!("../../../studies/density-io.yaml"),
-    ),
-    ("runtimes", include_str!("../../../studies/runtimes.yaml")),
-    ("workloads", include_str!("../../../studies/workloads.yaml")),
-    ("load", include_str!("../../../studies/load.yaml")),
-    ("storage", include_str!("../../../studies/storage.yaml")),
-    ("pause", include_str!("../../../studies/pause.yaml")),
-    ("migration", include_str!("../../../studies/migration.yaml")),
-    ("snapshot", include_str!("../../../studies/snapshot.yaml")),
-    ("welch2015", include_str!("../../../studies/welch2015.yaml")),
-    (
-        "felter2014",
-        include_str!("../../../studies/felter2014.yaml"),
-    ),
-    (
-        "felter2014-servers",
-        include_str!("../../../studies/felter2014-servers.yaml"),
-    ),
-    (
-        "felter2014-network",
-        include_str!("../../../studies/felter2014-network.yaml"),
-    ),
-];
+/// Names of studies with their texts.
+macro_rules! texts {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!("../../../studies/", $name, ".yaml")))),*]
+    };
+}
+
+const BUILT_IN: &[(&str, &str)] = texts! {
+    "first-light", "quick", "paths", "bulk", "isolation", "tuning", "forwarder", "overlay",
+    "carriers", "hardware", "streams", "mpi", "forwarder-quick", "devices", "boot", "density",
+    "density-io", "runtimes", "workloads", "load", "storage", "pause", "migration", "snapshot",
+    "welch2015", "felter2014", "felter2014-servers", "felter2014-network",
+};
 
 pub fn run(args: &Studies) -> Outcome {
     if let Some(name) = &args.name {
