@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::{self, Lab};
 use latlab_model::plan::Plan;
@@ -12,7 +11,7 @@ use latlab_model::plan::Plan;
 use crate::args::Deploy;
 use crate::failure::{Failure, INTERRUPTED, Outcome, explain, need_root};
 use crate::files::{self, Machine, PartOf, Source};
-use crate::{hosts, inspect, print, signals};
+use crate::{hosts, inspect, print, progress, signals};
 
 pub fn run(args: &Deploy) -> Outcome {
     let source = Source::read(&args.lab)?;
@@ -36,9 +35,11 @@ pub fn run(args: &Deploy) -> Outcome {
     }
     let dirs = Dirs::from_env();
     let stop = signals::stop_flag()?;
-    let bar = spinner(plan.nodes.len());
+    let template = "{spinner} {pos}/{len} nodes  {wide_msg}";
+    let bar = progress::styled(plan.nodes.len(), template);
+    bar.enable_steady_tick(Duration::from_millis(100));
     let shown = Mutex::new(());
-    let progress = |step: &lab::Step<'_>| {
+    let tell = |step: &lab::Step<'_>| {
         let _one_at_a_time = shown.lock();
         bar.set_message(step.to_string());
         bar.set_position(step.nodes_ready() as u64);
@@ -48,7 +49,7 @@ pub fn run(args: &Deploy) -> Outcome {
         workers: args.workers,
         file: std::fs::canonicalize(&args.lab).ok(),
         stop: Some(&stop),
-        progress: Some(&progress),
+        progress: Some(&tell),
     };
     let deployed = Lab::deploy(&dirs, &plan, &options);
     bar.finish_and_clear();
@@ -76,14 +77,4 @@ fn plan_part(args: &Deploy, source: &Source, host: &str) -> Result<Plan, Failure
         places: &args.place.iter().cloned().collect(),
     };
     Ok(files::planned_part(source, &part, !args.no_isolation, &[])?.plan)
-}
-
-fn spinner(nodes: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {pos}/{len} nodes  {wide_msg}");
-    let bar = ProgressBar::new(nodes as u64);
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
 }

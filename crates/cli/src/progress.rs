@@ -6,11 +6,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar for a number of units of work.
 pub fn bar(count: usize, unit: &str) -> ProgressBar {
-    let bar = ProgressBar::new(count as u64);
     let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}, {{eta}} left  {{wide_msg}}");
-    if let Ok(style) = ProgressStyle::with_template(&template) {
+    let bar = styled(count, &template);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// One of another form. Drawn only on a terminal.
+pub fn styled(count: usize, template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(count as u64);
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

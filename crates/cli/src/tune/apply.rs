@@ -1,14 +1,13 @@
 //! `latlab tune apply` and `latlab tune revert`.
 
-use indicatif::{ProgressBar, ProgressStyle};
 use latlab_host::dirs::Dirs;
 use latlab_host::tuning::{self, Applied, KnobResult, Problem, Reverted, Root, USER};
 
 use super::args::{Apply, Revert};
 use super::choose::{choose, explain_tuning};
-use crate::failure::{Outcome, measured, need_root};
+use crate::failure::{Failure, Outcome, measured, need_root};
 use crate::format::Format;
-use crate::table;
+use crate::{progress, table};
 
 const HEADER: [&str; 4] = ["knob", "wanted", "outcome", "remarks"];
 
@@ -17,18 +16,8 @@ pub fn run(args: &Apply) -> Outcome {
     let (profile, cores) = choose(&args.choice, &root)?;
     let changes = tuning::plan(&profile, &cores, &root).map_err(explain_tuning)?;
     need_root("tune apply", "it writes to the kernel's files")?;
-    let bar = bar();
-    let applied = tuning::apply(
-        USER,
-        &changes,
-        &Dirs::from_env(),
-        &root,
-        &mut |knob, at, all| {
-            step(&bar, knob, at, all);
-        },
-    );
-    bar.finish_and_clear();
-    let applied = applied.map_err(explain_tuning)?;
+    let dirs = Dirs::from_env();
+    let applied = with_bar(|step| tuning::apply(USER, &changes, &dirs, &root, step))?;
     forgotten(applied.forgotten);
     let out = match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(applied)),
@@ -45,18 +34,18 @@ pub fn run(args: &Apply) -> Outcome {
     Ok(measured(applied.is_good()))
 }
 
-/// Drawn only on a terminal.
-fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {pos}/{len} {msg}");
-    let bar = ProgressBar::new(0);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
-}
-
-fn step(bar: &ProgressBar, knob: &str, at: usize, all: usize) {
-    bar.set_length(all as u64);
-    bar.set_position(at as u64);
-    bar.set_message(knob.to_string());
+/// Work on knobs, each of which is shown while it is worked on.
+fn with_bar<T>(
+    work: impl FnOnce(&mut dyn FnMut(&str, usize, usize)) -> Result<T, tuning::Error>,
+) -> Result<T, Failure> {
+    let bar = progress::styled(0, "{spinner} {pos}/{len} {msg}");
+    let done = work(&mut |knob: &str, at: usize, all: usize| {
+        bar.set_length(all as u64);
+        bar.set_position(at as u64);
+        bar.set_message(knob.to_string());
+    });
+    bar.finish_and_clear();
+    done.map_err(explain_tuning)
 }
 
 fn forgotten(count: usize) {
@@ -100,17 +89,8 @@ fn remarks(k: &KnobResult) -> String {
 
 pub fn revert(args: &Revert) -> Outcome {
     need_root("tune revert", "it writes to the kernel's files")?;
-    let bar = bar();
-    let reverted = tuning::revert(
-        USER,
-        &Dirs::from_env(),
-        &Root::default(),
-        &mut |knob, at, all| {
-            step(&bar, knob, at, all);
-        },
-    );
-    bar.finish_and_clear();
-    let reverted = reverted.map_err(explain_tuning)?;
+    let (dirs, root) = (Dirs::from_env(), Root::default());
+    let reverted = with_bar(|step| tuning::revert(USER, &dirs, &root, step))?;
     forgotten(reverted.forgotten);
     let out = match args.format {
         Format::Json => format!("{:#}\n", serde_json::json!(reverted)),

@@ -11,7 +11,7 @@ pub enum Tune {
     /// Show every knob: what is in force, what latlab applied for whom, where it drifted.
     Show(Show),
     /// Show what a profile would change on this machine, why, and at what risk; change nothing.
-    Plan(Plan),
+    Plan(Apply),
     /// Apply a profile (needs root). The original values are saved to the disk first.
     Apply(Apply),
     /// Compare the applied values with those in force; list drift and exit with 1 if there is any.
@@ -74,15 +74,7 @@ pub struct Show {
     pub format: Format,
 }
 
-#[derive(Debug, Args)]
-pub struct Plan {
-    #[command(flatten)]
-    pub choice: Choice,
-    /// Output format.
-    #[arg(long, short, value_enum, default_value_t)]
-    pub format: Format,
-}
-
+// Of `plan` too.
 #[derive(Debug, Args)]
 pub struct Apply {
     #[command(flatten)]

@@ -6,10 +6,23 @@ mod choose;
 mod export;
 mod inside;
 mod plan;
-mod run;
 mod show;
 mod verify;
 mod watch;
 
+use args::Tune;
 pub use export::cores_of;
-pub use run::run;
+
+use crate::failure::Outcome;
+
+pub fn run(verb: &Tune) -> Outcome {
+    match verb {
+        Tune::Show(a) => show::run(a),
+        Tune::Plan(a) => plan::run(a),
+        Tune::Apply(a) => apply::run(a),
+        Tune::Verify(a) => verify::run(a),
+        Tune::Revert(a) => apply::revert(a),
+        Tune::Watch(a) => watch::run(a),
+        Tune::Export(a) => export::run(a),
+    }
+}

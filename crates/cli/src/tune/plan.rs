@@ -3,13 +3,13 @@
 use latlab_host::tuning::{self, Change, Root, Target};
 use latlab_model::profile::{Cores, Profile};
 
-use super::args::Plan;
+use super::args::Apply;
 use super::choose::{choose, explain_tuning};
 use crate::failure::Outcome;
 use crate::format::Format;
 use crate::table;
 
-pub fn run(args: &Plan) -> Outcome {
+pub fn run(args: &Apply) -> Outcome {
     let root = Root::default();
     let (profile, cores) = choose(&args.choice, &root)?;
     let changes = tuning::plan(&profile, &cores, &root).map_err(explain_tuning)?;
