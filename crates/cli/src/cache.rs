@@ -22,7 +22,7 @@ pub fn run(args: &Cache) -> Outcome {
     match &args.action {
         None => {
             let uses = lab::uses_of_cache(&dirs).map_err(explain)?;
-            let entries = cache::list(dirs.cache(), &uses).map_err(failed)?;
+            let entries = cache::list(dirs.cache(), &uses).map_err(explain)?;
             if entries.is_empty() && args.format == Format::Table {
                 return print::document(&format!(
                     "the cache is empty: {}\n",
@@ -129,11 +129,6 @@ fn size(bytes: u64) -> String {
 fn minute(time: &str) -> String {
     let minute = time.rsplit_once(':').map_or(time, |(minute, _)| minute);
     minute.replace('T', " ")
-}
-
-fn failed(error: cache::Error) -> Failure {
-    let hint = error.hint();
-    Failure::of(error, hint)
 }
 
 #[cfg(test)]

@@ -152,7 +152,9 @@ impl From<Mistakes> for Failure {
     }
 }
 
-pub fn explain(error: lab::Error) -> Failure {
+/// An error of labs, or one that they can have.
+pub fn explain(error: impl Into<lab::Error>) -> Failure {
+    let error = error.into();
     let hint = error.hint();
     let code = matches!(error, lab::Error::Unclean { .. }).then_some(NOT_UNDONE);
     Failure::of(error, hint).with_code(code)

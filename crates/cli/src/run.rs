@@ -161,7 +161,7 @@ impl Planned {
         let deployed = lab::list(dirs).map_err(explain)?;
         let mut labs = self.run().labs.iter();
         if let Some(lab) = labs.find(|lab| deployed.contains(&lab.lab)) {
-            return Err(explain(journal::Error::Taken(lab.lab.clone()).into()));
+            return Err(explain(journal::Error::Taken(lab.lab.clone())));
         }
         match self {
             Planned::Here(_) => Ok(()),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use latlab_host::dirs::Dirs;
 use latlab_host::lab::Lab;
-use latlab_host::streams::{Demoted, Error, PortStatus};
+use latlab_host::streams::{Demoted, PortStatus};
 
 use crate::args::{Streams, Switch};
 use crate::failure::{Failure, Outcome, explain, need_root};
@@ -22,13 +22,13 @@ pub fn run(args: &Streams) -> Outcome {
     let node = args.node.as_deref();
     if let Some(switch) = args.switch {
         let set = client.set(switch == Switch::On, node, &args.port);
-        set.map_err(failed)?;
+        set.map_err(explain)?;
     }
     let demoted = match args.open {
-        true => Some(client.demote(node, &args.port).map_err(failed)?),
+        true => Some(client.demote(node, &args.port).map_err(explain)?),
         false => None,
     };
-    let status = client.status().map_err(failed)?;
+    let status = client.status().map_err(explain)?;
     // The status tells whether all became plain: a caller may be about to move the node.
     let code = match &demoted {
         Some(demoted) if demoted.reset > 0 || !demoted.kept.is_empty() => ExitCode::FAILURE,
@@ -99,9 +99,4 @@ fn print_demoted(demoted: &Demoted) {
             demoted.reset
         );
     }
-}
-
-fn failed(error: Error) -> Failure {
-    let hint = error.hint();
-    Failure::of(error, hint)
 }

@@ -9,7 +9,7 @@ use latlab_model::spec::ManagedHost;
 
 use super::session::{Session, create, reason};
 use crate::args::HostConsole;
-use crate::failure::{Failure, Hint, Outcome, of_controller};
+use crate::failure::{Hint, Outcome, of_controller};
 use crate::signals;
 
 pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostConsole) -> Outcome {
@@ -29,9 +29,7 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostConsole) 
     let (bytes, said) = session.end()?;
     if ended {
         // A busy console, or a controller that is gone.
-        let error = reason(host, &said);
-        let hint = error.hint();
-        let failure = Failure::of(error, hint);
+        let failure = of_controller(reason(host, &said));
         return Err(match bytes {
             0 => {
                 fs::remove_file(path)?;

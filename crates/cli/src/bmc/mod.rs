@@ -31,23 +31,16 @@ pub fn run(args: &Host) -> Outcome {
 }
 
 fn boot_device(host: &ManagedHost, controller: &dyn Controller, args: &HostBootDevice) -> Outcome {
-    let device = match args.device {
-        Device::None => BootDevice::None,
-        Device::Disk => BootDevice::Disk,
-        Device::Pxe => BootDevice::Pxe,
-        Device::Cdrom => BootDevice::Cdrom,
-        Device::Bios => BootDevice::Bios,
+    let (device, what) = match args.device {
+        Device::None => (BootDevice::None, "boots as its firmware is set"),
+        Device::Disk => (BootDevice::Disk, "boots from disk next, once"),
+        Device::Pxe => (BootDevice::Pxe, "boots from the network next, once"),
+        Device::Cdrom => (BootDevice::Cdrom, "boots from CD next, once"),
+        Device::Bios => (BootDevice::Bios, "starts its firmware's setup next, once"),
     };
     controller
         .boot_once(device, args.uefi)
         .map_err(of_controller)?;
-    let name = host.name.value.as_str();
-    match args.device {
-        Device::None => println!("{name}: boots as its firmware is set"),
-        Device::Disk => println!("{name}: boots from disk next, once"),
-        Device::Pxe => println!("{name}: boots from the network next, once"),
-        Device::Cdrom => println!("{name}: boots from CD next, once"),
-        Device::Bios => println!("{name}: starts its firmware's setup next, once"),
-    }
+    println!("{}: {what}", *host.name);
     Ok(std::process::ExitCode::SUCCESS)
 }

@@ -24,18 +24,14 @@ pub fn run(host: &ManagedHost, controller: &dyn Controller, args: &HostPower) ->
             if change != PowerChange::On {
                 this_machine::refuse(host, controller)?;
             }
-            let seconds = match change {
-                PowerChange::Soft => SHUTDOWN_SECONDS,
-                _ => SWITCH_SECONDS,
+            let (switch, seconds) = match change {
+                PowerChange::On => (Switch::On, SWITCH_SECONDS),
+                PowerChange::Off => (Switch::Off, SWITCH_SECONDS),
+                PowerChange::Soft => (Switch::Soft, SHUTDOWN_SECONDS),
+                PowerChange::Cycle => (Switch::Cycle, SWITCH_SECONDS),
+                PowerChange::Reset => (Switch::Reset, SWITCH_SECONDS),
             };
             let limit = args.wait.unwrap_or(Duration::from_secs(seconds));
-            let switch = match change {
-                PowerChange::On => Switch::On,
-                PowerChange::Off => Switch::Off,
-                PowerChange::Soft => Switch::Soft,
-                PowerChange::Cycle => Switch::Cycle,
-                PowerChange::Reset => Switch::Reset,
-            };
             switch_and_wait(&host.name, controller, switch, limit).map_err(of_controller)?
         }
     };

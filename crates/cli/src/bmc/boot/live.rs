@@ -112,8 +112,7 @@ impl Ear {
             if session.has_ended()? {
                 let (_, said) = session.end()?;
                 heard.remove_empty();
-                let error = reason(host, &said);
-                return Err(of_controller(error));
+                return Err(of_controller(reason(host, &said)));
             }
             if Instant::now() >= end || stop.load(Ordering::Relaxed) {
                 session.end()?;
