@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use latlab_model::profile::Profile;
 
-use crate::failure::{AT_FAULT, Failure};
+use crate::failure::Failure;
 
 /// The machine's profiles, unless LATLAB_PROFILE_DIR names another directory.
 const DIRECTORY: &str = "/etc/latlab/profiles";
@@ -39,11 +39,10 @@ pub fn load(name: &str) -> Result<Profile, Failure> {
         let first = lines.next().unwrap_or_default().to_string();
         let hint = lines.next().unwrap_or_default().trim();
         let hint = hint.strip_prefix("hint: ").unwrap_or(hint).to_string();
-        let rest: Vec<&str> = lines.collect();
-        for line in &rest {
+        for line in lines {
             eprintln!("{line}");
         }
-        Failure::new(first, hint).with_code(Some(AT_FAULT))
+        Failure::new(first, hint)
     })
 }
 

@@ -2,7 +2,6 @@
 
 use latlab_model::diagnostic::plain_line;
 use latlab_report::csv_row;
-use unicode::width;
 
 /// Renders rows below a header; the last column is not padded.
 pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
@@ -41,11 +40,9 @@ pub fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
     csv_row(header) + &rows.collect::<String>()
 }
 
-mod unicode {
-    /// The columns of a text. All characters printed here are one column wide.
-    pub fn width(text: &str) -> usize {
-        text.chars().count()
-    }
+/// The columns of a text. All characters printed here are one column wide.
+fn width(text: &str) -> usize {
+    text.chars().count()
 }
 
 #[cfg(test)]

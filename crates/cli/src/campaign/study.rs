@@ -1,5 +1,7 @@
 //! The study as one text: it goes to machines that do not have the lab's file.
 
+use std::fs;
+
 use latlab_model::spec::yaml::{Value, Yaml};
 use latlab_model::spec::{LabSource, Study};
 
@@ -7,11 +9,15 @@ use crate::failure::Failure;
 use crate::files::StudyFile;
 
 /// The study's text with its lab inside. A lab in a file of its own takes the place of its path.
-pub fn whole_text(file: &StudyFile, lab: &str) -> Result<String, Failure> {
+pub fn whole_text(file: &StudyFile) -> Result<String, Failure> {
     let LabSource::File(path) = &file.study.lab else {
         return Ok(file.source.text.clone());
     };
-    let text = with_lab(&file.source.text, path.at.line, lab);
+    let lab = match file.lab_file() {
+        Some(path) => fs::read_to_string(path)?,
+        None => String::new(),
+    };
+    let text = with_lab(&file.source.text, path.at.line, &lab);
     // The reader of YAML tells whether the lab arrived as it was.
     let arrived = Study::parse(&text).ok().and_then(|study| match study.lab {
         LabSource::Inline(yaml) => Some(is_same(&yaml, &file.lab)),

@@ -22,7 +22,7 @@ pub fn submit(args: &CampaignSubmit) -> Outcome {
     let mut file = files::read_study(source)?;
     run::apply(&args.options, &mut file.study)?;
     let (plan, _) = file.plan(Machine::of(args.facts.as_deref()), false)?;
-    let text = whole_text(&file)?;
+    let text = study::whole_text(&file)?;
     let mut record = record(args, &file, &plan, machines)?;
     if args.dry_run {
         return show(args, &record, &plan);
@@ -113,15 +113,6 @@ fn record(
         study: file.study.name.value.clone(),
         machines,
     })
-}
-
-/// The study's text, with the lab of its file.
-fn whole_text(file: &StudyFile) -> Result<String, Failure> {
-    let lab = match file.lab_file() {
-        Some(path) => fs::read_to_string(path)?,
-        None => String::new(),
-    };
-    study::whole_text(file, &lab)
 }
 
 /// Shows the parts, and how they would be submitted.

@@ -11,7 +11,7 @@ use super::connected::{Connected, Refused};
 use super::destroy::destroy;
 use super::inspect::{labs_in, of_host};
 use super::record::{Host, Record};
-use super::remote::Answer;
+use super::remote::{Answer, printed};
 use crate::args::Deploy;
 use crate::failure::{Failure, INTERRUPTED, NOT_UNDONE, Outcome};
 use crate::files::Source;
@@ -133,18 +133,7 @@ fn undo(dirs: &Dirs, record: Record, answers: &[Answer]) -> Result<(bool, String
 
 /// Prints the plan of each host.
 fn show(record: &Record, answers: &[Answer]) -> Outcome {
-    let mut plans = serde_json::Map::new();
-    for (host, answer) in record.hosts.iter().zip(answers) {
-        match serde_json::from_str(&answer.output) {
-            Ok(plan) if answer.is_good() => {
-                plans.insert(host.name.clone(), plan);
-            }
-            _ => {
-                let message = format!("host `{}`: {}", host.name, answer.reason());
-                let hint = answer.hint().unwrap_or("nothing was changed");
-                return Err(Failure::new(message, hint));
-            }
-        }
-    }
-    print::document(&format!("{:#}\n", serde_json::Value::Object(plans)))
+    let plans = printed::<serde_json::Value>(record, answers);
+    let plans = plans.map_err(|(message, hint)| Failure::new(message, hint))?;
+    print::document(&format!("{:#}\n", serde_json::json!(plans)))
 }

@@ -29,19 +29,13 @@ pub fn rows(record: &Record) -> Rows {
 }
 
 fn rows_of(host: &Host, lab: &str) -> Result<Vec<NodeRow>, String> {
-    let labs = labs_of(host)?;
-    let rows = labs.into_iter().find(|(name, _)| name == lab);
-    rows.map(|(_, rows)| of_host(rows, host))
-        .ok_or_else(|| format!("no part of lab `{lab}` is there"))
-}
-
-/// The labs that are deployed on a host.
-fn labs_of(host: &Host) -> Result<BTreeMap<String, Vec<NodeRow>>, String> {
     let answer = host.ask(&["inspect", "--here", "--format", "json"]);
     if !answer.is_good() {
         return Err(answer.reason());
     }
-    labs_in(&answer.output)
+    let rows = labs_in(&answer.output)?.remove(lab);
+    rows.map(|rows| of_host(rows, host))
+        .ok_or_else(|| format!("no part of lab `{lab}` is there"))
 }
 
 /// The labs in the output of `inspect --format json`.

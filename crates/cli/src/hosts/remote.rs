@@ -1,10 +1,13 @@
 //! latlab on another host, over ssh; on this one, as a child.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
-use super::record::Host;
+use serde::de::DeserializeOwned;
+
+use super::record::{Host, Record};
 use crate::failure::{AT_FAULT, INTERRUPTED};
 use crate::ssh::{self, quoted};
 
@@ -89,6 +92,25 @@ impl Answer {
         let at = mistake.or_else(error).or(lines.len().checked_sub(1))?;
         Some((lines[at], lines.get(at + 1).copied()))
     }
+}
+
+/// What the hosts of a record printed as JSON, by their names. Errors: what is wrong with the first that did not, and a hint.
+pub(super) fn printed<T: DeserializeOwned>(
+    record: &Record,
+    answers: &[Answer],
+) -> Result<BTreeMap<String, T>, (String, String)> {
+    let mut all = BTreeMap::new();
+    for (host, answer) in record.hosts.iter().zip(answers) {
+        match serde_json::from_str(&answer.output) {
+            Ok(document) if answer.is_good() => drop(all.insert(host.name.clone(), document)),
+            _ => {
+                let hint = answer.hint().unwrap_or("nothing was changed");
+                let message = format!("host `{}`: {}", host.name, answer.reason());
+                return Err((message, hint.to_owned()));
+            }
+        }
+    }
+    Ok(all)
 }
 
 impl Host {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use latlab_host::dirs::Dirs;
 use latlab_model::diagnostic::{Diagnostics, Mark};
-use latlab_model::plan::{PlannedLab, PlannedPart, RunPlan, settle};
+use latlab_model::plan::{PlannedLab, RunPlan, settle};
 use latlab_model::spec::Lab;
 use latlab_model::spec::yaml::Yaml;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::files::StudyFile;
 use crate::hosts::connected::{Connected, Refused};
 use crate::hosts::record::Record;
-use crate::hosts::remote::Answer;
+use crate::hosts::remote::printed;
 
 /// A run's plan, and what its hosts need to deploy its labs.
 pub struct StudyPlan {
@@ -80,7 +80,8 @@ fn plan_lab(lab: &Lab, tree: &Yaml, verb: &[&str]) -> Result<(PlannedLab, LabTex
     let places = connected.places.clone();
     let never = AtomicBool::new(false);
     let (record, answers) = connected.tell(verb, &text, &never, &|_, _| ());
-    let parts = parts(&record, &answers)?;
+    let parts = printed(&record, &answers);
+    let parts = parts.or_else(|(message, hint)| refused(&message, &hint))?;
     let settled = settle(lab.clone(), &places)?;
     let text = LabText {
         lab: lab.clone(),
@@ -88,24 +89,6 @@ fn plan_lab(lab: &Lab, tree: &Yaml, verb: &[&str]) -> Result<(PlannedLab, LabTex
         places,
     };
     Ok((PlannedLab::on_hosts(&settled, parts)?, text))
-}
-
-fn parts(
-    record: &Record,
-    answers: &[Answer],
-) -> Result<BTreeMap<String, PlannedPart>, Diagnostics> {
-    let mut parts = BTreeMap::new();
-    for (host, answer) in record.hosts.iter().zip(answers) {
-        let planned = serde_json::from_str(&answer.output).ok();
-        match planned.filter(|_| answer.is_good()) {
-            Some(part) => drop(parts.insert(host.name.clone(), part)),
-            None => {
-                let message = format!("host `{}`: {}", host.name, answer.reason());
-                return refused(&message, answer.hint().unwrap_or("nothing was changed"));
-            }
-        }
-    }
-    Ok(parts)
 }
 
 fn refused<T>(message: &str, hint: &str) -> Result<T, Diagnostics> {
