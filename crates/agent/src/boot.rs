@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, reboot};
 
-use crate::kernel_line::{Parameters, Transport};
+use crate::kernel_line::Parameters;
 use crate::serve::{self, Readiness};
 use crate::step::{StepError, step};
 use crate::{cards, image, live, modules, network};
@@ -27,7 +27,14 @@ const PORTS_APPEAR: Duration = Duration::from_secs(10);
 pub fn run() -> ExitCode {
     let (parameters, mut failure) = match prepare() {
         Ok(parameters) => (parameters, None),
-        Err(message) => (fallback(), Some(message)),
+        // The channel is still worth trying, on its first port.
+        Err(message) => {
+            let parameters = Parameters {
+                ports: 1,
+                ..Parameters::default()
+            };
+            (parameters, Some(message))
+        }
     };
     if parameters.probe {
         println!("latlab-agent: user space runs");
@@ -37,7 +44,7 @@ pub fn run() -> ExitCode {
         return live::run(&parameters, failure);
     }
     if failure.is_none() {
-        failure = begin(&parameters).err().map(|error| error.to_string());
+        failure = begin(&parameters).err().map(String::from);
     }
     if let Some(message) = &failure {
         eprintln!("latlab-agent: {message}");
@@ -72,40 +79,15 @@ fn begin(parameters: &Parameters) -> Result<(), StepError> {
 }
 
 fn prepare() -> Result<Parameters, String> {
-    let none = MountFlags::empty();
-    let make = || -> Result<String, StepError> {
-        for (kind, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
-            mount_kernel(kind, target, none)?;
-        }
-        modules::load()?;
-        step(fs::read_to_string("/proc/cmdline"), || {
-            "read /proc/cmdline".into()
-        })
-    };
-    Parameters::parse(&make().map_err(|error| error.to_string())?)
-}
-
-/// When the parameters are unreadable the channel is still worth trying, on its first port.
-fn fallback() -> Parameters {
-    Parameters {
-        name: None,
-        transport: Transport::NineP,
-        root_on_disk: false,
-        ports: 1,
-        shares: Vec::new(),
-        memory: Vec::new(),
-        drivers: false,
-        probe: false,
-        template: false,
-        live: false,
-        boot: None,
+    for (kind, target) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
+        let mounted = mount(kind, target, kind, MountFlags::empty(), None);
+        step(mounted, || format!("mount {kind} on {target}"))?;
     }
-}
-
-fn mount_kernel(kind: &str, target: &str, flags: MountFlags) -> Result<(), StepError> {
-    step(mount(kind, target, kind, flags, None), || {
-        format!("mount {kind} on {target}")
-    })
+    modules::load()?;
+    let line = step(fs::read_to_string("/proc/cmdline"), || {
+        "read /proc/cmdline".into()
+    })?;
+    Parameters::parse(&line)
 }
 
 /// Opens the channel's ports, which appear some time after their driver was loaded.

@@ -44,28 +44,22 @@ pub fn huge_pages(page: &str, bytes: &str) -> Result<(), String> {
             "of {wanted} pages of {size} the guest's kernel could reserve {there}"
         ));
     }
-    mount_pages(page, bytes).map_err(|error| error.to_string())
-}
-
-fn mount_pages(page: u64, bytes: u64) -> Result<(), StepError> {
     step(fs::create_dir_all(PLACE), || format!("make {PLACE}"))?;
     let options = format!("pagesize={page},size={bytes},min_size={bytes},mode=0700");
     let options = CString::new(options).expect("no NUL");
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    step(
-        mount("hugetlbfs", PLACE, "hugetlbfs", flags, Some(&*options)),
-        || format!("mount huge pages on {PLACE}"),
-    )
+    let mounted = mount("hugetlbfs", PLACE, "hugetlbfs", flags, Some(&*options));
+    Ok(step(mounted, || format!("mount huge pages on {PLACE}"))?)
 }
 
 /// Gives the cards with these Ethernet addresses to a driver of DPDK's ports. Prints the addresses on the bus of those
 /// that a program drives itself, a line each.
 pub fn ports(driver: &str, macs: &[&str]) -> Result<(), String> {
     for mac in macs {
-        let interface = interface(mac).map_err(|error| error.to_string())?;
+        let interface = interface(mac)?;
         match driver {
-            "vfio" => println!("{}", give(&interface).map_err(|error| error.to_string())?),
-            "af-packet" => whole_frames(&interface).map_err(|error| error.to_string())?,
+            "vfio" => println!("{}", give(&interface)?),
+            "af-packet" => whole_frames(&interface)?,
             other => return Err(format!("driver {other} is not for guests")),
         }
     }

@@ -8,7 +8,7 @@ use latlab_wire::channel::{Identity, Renewal};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
 use crate::kernel_line::Parameters;
-use crate::step::{StepError, step};
+use crate::step::step;
 use crate::{cards, image, network, os};
 
 const RANDOM: &str = "/dev/urandom";
@@ -17,11 +17,8 @@ const RANDOM: &str = "/dev/urandom";
 pub fn take(identity: &Identity) -> Result<(), String> {
     let parameters = Parameters::parse(&identity.parameters)?;
     renew(&identity.renewal)?;
-    let enter = || {
-        cards::bind()?;
-        image::enter(&parameters)
-    };
-    enter().map_err(|error: StepError| error.to_string())?;
+    cards::bind()?;
+    image::enter(&parameters)?;
     set_macs(&identity.macs).map_err(|error| format!("set hardware addresses: {error}"))
 }
 
@@ -30,7 +27,7 @@ pub fn take(identity: &Identity) -> Result<(), String> {
 pub fn change(identity: &Identity) -> Result<(), String> {
     let parameters = Parameters::parse(&identity.parameters)?;
     renew(&identity.renewal)?;
-    image::name(&parameters).map_err(|error| error.to_string())?;
+    image::name(&parameters)?;
     // A change that was cut off may have been done already.
     let macs: Vec<_> = identity
         .macs
@@ -43,22 +40,18 @@ pub fn change(identity: &Identity) -> Result<(), String> {
 
 /// Takes random numbers and the time of day.
 pub fn renew(renewal: &Renewal) -> Result<(), String> {
-    let renew = || {
-        let random = step(File::options().write(true).open(RANDOM), || {
-            format!("open {RANDOM}")
-        })?;
-        step(os::add_entropy(random.as_fd(), &renewal.entropy), || {
-            "add entropy".into()
-        })?;
-        let now = Timespec {
-            tv_sec: (renewal.realtime_ns / 1_000_000_000) as i64,
-            tv_nsec: (renewal.realtime_ns % 1_000_000_000) as i64,
-        };
-        step(clock_settime(ClockId::Realtime, now), || {
-            "set the clock".into()
-        })
+    let random = step(File::options().write(true).open(RANDOM), || {
+        format!("open {RANDOM}")
+    })?;
+    step(os::add_entropy(random.as_fd(), &renewal.entropy), || {
+        "add entropy".into()
+    })?;
+    let now = Timespec {
+        tv_sec: (renewal.realtime_ns / 1_000_000_000) as i64,
+        tv_nsec: (renewal.realtime_ns % 1_000_000_000) as i64,
     };
-    renew().map_err(|error: StepError| error.to_string())
+    let set = clock_settime(ClockId::Realtime, now);
+    Ok(step(set, || "set the clock".into())?)
 }
 
 /// QEMU's saved state has the addresses of the cards of the guest that was saved.

@@ -1,8 +1,9 @@
 //! The parameters the host puts on the guest's kernel command line for its init. They all begin with
 //! `latlab.`, a form the kernel takes for a module's parameter and leaves alone.
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Transport {
+    #[default]
     NineP,
     VirtioFs,
 }
@@ -25,7 +26,7 @@ pub enum Access {
     WritableDisk,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// `latlab.name=`: the host name.
     pub name: Option<String>,
@@ -54,19 +55,7 @@ pub struct Parameters {
 impl Parameters {
     /// Reads the text of `/proc/cmdline`. A parameter that makes no sense is reported by its words.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let mut found = Self {
-            name: None,
-            transport: Transport::NineP,
-            root_on_disk: false,
-            ports: 0,
-            shares: Vec::new(),
-            memory: Vec::new(),
-            drivers: false,
-            probe: false,
-            template: false,
-            live: false,
-            boot: None,
-        };
+        let mut found = Self::default();
         for word in line.split_ascii_whitespace() {
             let Some(word) = word.strip_prefix("latlab.") else {
                 continue;

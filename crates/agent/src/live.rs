@@ -31,11 +31,7 @@ const REST: Duration = Duration::from_secs(1);
 pub fn run(parameters: &Parameters, failure: Option<String>) -> ExitCode {
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let has_image = Path::new(IMAGE).exists();
-    let failure = failure.or_else(|| {
-        has_image
-            .then(enter)
-            .and_then(|entered| entered.err().map(|error| error.to_string()))
-    });
+    let failure = failure.or_else(|| has_image.then(enter)?.err().map(String::from));
     let id = parameters.boot.as_deref().unwrap_or("-");
     tell(&match &failure {
         None => format!("latlab: live {id} runs with: {}", line.trim()),
@@ -70,7 +66,7 @@ fn tell(line: &str) {
 
 fn enter() -> Result<(), StepError> {
     image::prepare()?;
-    mount_file(IMAGE, "/lower")?;
+    mount_squashfs(&device(IMAGE)?, "/lower")?;
     let modules = match Path::new(MODULES).exists() {
         true => Some(device(MODULES)?),
         false => None,
@@ -86,10 +82,6 @@ fn enter() -> Result<(), StepError> {
     let target = format!("/lib/modules/{release}");
     step(fs::create_dir_all(&target), || format!("make {target}"))?;
     mount_squashfs(&device, &target)
-}
-
-fn mount_file(file: &str, target: &str) -> Result<(), StepError> {
-    mount_squashfs(&device(file)?, target)
 }
 
 /// A block device of a file.

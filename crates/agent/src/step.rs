@@ -9,6 +9,12 @@ pub struct StepError {
     source: io::Error,
 }
 
+impl From<StepError> for String {
+    fn from(error: StepError) -> String {
+        error.to_string()
+    }
+}
+
 pub fn step<T, E: Into<io::Error>>(
     result: Result<T, E>,
     action: impl FnOnce() -> String,
