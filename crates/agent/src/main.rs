@@ -96,8 +96,7 @@ fn main() -> ExitCode {
         return ended(launch::run(std::env::args_os().skip(2)));
     }
     if first == "confine" {
-        let result = confine::run(std::env::args_os().skip(2));
-        return ended(result.map_err(|error| error.to_string()));
+        return ended(confine::run(std::env::args_os().skip(2)).map_err(|error| error.to_string()));
     }
     let rest: Vec<&str> = args.iter().skip(1).map(String::as_str).collect();
     let result = match rest.as_slice() {
@@ -124,20 +123,14 @@ fn main() -> ExitCode {
             docker::daemon::run(file, socket, document, count)
         }
         ["terminal", columns, rows, "--", command @ ..] => {
-            match terminal::run(columns, rows, command) {
-                Ok(status) => return ExitCode::from(status),
-                Err(error) => Err(error),
-            }
+            return ended_with(terminal::run(columns, rows, command));
         }
         ["huge-pages", page, bytes] => dpdk::huge_pages(page, bytes),
         ["ports", driver, macs @ ..] => dpdk::ports(driver, macs),
         ["echo", port] => echo::run(port),
         ["mpi", "serve", name, address, port, token] => mpi::serve(name, address, port, token),
         ["mpi", "start", port, token, address, line @ ..] => {
-            match mpi::start(port, token, address, line) {
-                Ok(status) => return ExitCode::from(status),
-                Err(error) => Err(error),
-            }
+            return ended_with(mpi::start(port, token, address, line));
         }
         ["mpi", "run", name, program, arguments @ ..] => mpi::run(name, program, arguments),
         ["mpi", "sources", directory] => sources::write(directory),
@@ -148,8 +141,12 @@ fn main() -> ExitCode {
 }
 
 fn ended(result: Result<(), String>) -> ExitCode {
+    ended_with(result.map(|()| 0))
+}
+
+fn ended_with(result: Result<u8, String>) -> ExitCode {
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(message) => {
             eprintln!("latlab-agent: {message}");
             ExitCode::from(2)

@@ -42,8 +42,12 @@ pub fn switch_off_gro(interface: &str) -> io::Result<()> {
         None,
     )?;
     // SAFETY: the request and the structure that it points to live for the call, which writes to neither beyond its size.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
-    match done {
+    done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) })
+}
+
+/// The outcome of a call that returns zero where it succeeds.
+fn done(result: libc::c_int) -> io::Result<()> {
+    match result {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
@@ -168,10 +172,7 @@ pub fn keep_as(fd: OwnedFd, number: RawFd) -> io::Result<()> {
 pub fn hand_down(fd: OwnedFd, number: RawFd) -> io::Result<()> {
     keep_as(fd, number)?;
     // SAFETY: a flag of a number that was just made.
-    match unsafe { libc::fcntl(number, libc::F_SETFD, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { libc::fcntl(number, libc::F_SETFD, 0) })
 }
 
 /// Whether a file's system tells where on its device a file is (FS_IOC_FIEMAP).
@@ -203,10 +204,8 @@ pub fn attach_loop(control: &File, file: &File) -> io::Result<u32> {
     let number = u32::try_from(number).map_err(|_| io::Error::last_os_error())?;
     let device = File::open(format!("/dev/loop{number}"))?;
     // SAFETY: the argument is a descriptor, of which the kernel takes a reference.
-    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD, file.as_raw_fd()) } {
-        0 => Ok(number),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_SET_FD, file.as_raw_fd()) })?;
+    Ok(number)
 }
 
 /// Has the kernel end this process after a time (alarm(2)).
@@ -372,17 +371,12 @@ pub fn add_entropy(random: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
         buffer: [0; POOL_BYTES],
     };
     pool.buffer[..count].copy_from_slice(&bytes[..count]);
+    let fd = random.as_raw_fd();
     // SAFETY: the kernel reads a structure that says its own length, and lives for the call; the second call takes no
     // argument.
-    let done = unsafe {
-        match libc::ioctl(random.as_raw_fd(), RNDADDENTROPY, &raw const pool) {
-            0 => libc::ioctl(random.as_raw_fd(), RNDRESEEDCRNG),
-            failed => failed,
-        }
-    };
-    match done {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    unsafe {
+        done(libc::ioctl(fd, RNDADDENTROPY, &raw const pool))?;
+        done(libc::ioctl(fd, RNDRESEEDCRNG))
     }
 }
 

@@ -293,11 +293,7 @@ impl Server {
                 }
                 self.end_session((number, session));
                 let message = "the client sent input beyond its credit".into();
-                Some(Message::Failed {
-                    session,
-                    errno: 0,
-                    message,
-                })
+                Some(failed(session, 0, message))
             }
             Message::End { session, .. } => {
                 self.sessions.get_mut(&(number, session))?.end_input();
@@ -321,20 +317,12 @@ impl Server {
             }
             Message::Network { session, config } => Some(match network::apply(&config) {
                 Ok(()) => Message::Done { session },
-                Err(error) => Message::Failed {
-                    session,
-                    errno: error.errno(),
-                    message: error.to_string(),
-                },
+                Err(error) => failed(session, error.errno(), error.to_string()),
             }),
             Message::Identify { session, identity } => Some(self.identify(session, &identity)),
             Message::Renew { session, renewal } => Some(match identity::renew(&renewal) {
                 Ok(()) => Message::Done { session },
-                Err(message) => Message::Failed {
-                    session,
-                    errno: 0,
-                    message,
-                },
+                Err(message) => failed(session, 0, message),
             }),
             Message::PowerOff => {
                 self.stopped = true;
@@ -364,24 +352,13 @@ impl Server {
                 if self.readiness == Readiness::Waiting {
                     self.readiness = Readiness::Unusable(message.clone());
                 }
-                let errno = 0;
-                Message::Failed {
-                    session,
-                    errno,
-                    message,
-                }
+                failed(session, 0, message)
             }
         }
     }
 
     fn start(&mut self, number: u64, session: u32, exec: &Exec) -> Option<Message> {
-        let failed = |errno, message| {
-            Some(Message::Failed {
-                session,
-                errno,
-                message,
-            })
-        };
+        let failed = |errno, message| Some(failed(session, errno, message));
         match &self.readiness {
             Readiness::Ready => {}
             Readiness::Waiting => return failed(0, "the guest waits for an identity".into()),
@@ -483,6 +460,14 @@ impl Server {
         self.sessions
             .values_mut()
             .find(|session| session.pid() == pid)
+    }
+}
+
+fn failed(session: u32, errno: u32, message: String) -> Message {
+    Message::Failed {
+        session,
+        errno,
+        message,
     }
 }
 

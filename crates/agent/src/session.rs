@@ -72,10 +72,8 @@ pub fn start_detached(exec: &Exec) -> Result<(), StartError> {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     // Its end is reaped with all other orphans'.
-    command
-        .spawn()
-        .map(|_| ())
-        .map_err(|source| start_error(exec, source))
+    let started = command.spawn().map(drop);
+    started.map_err(|source| start_error(exec, source))
 }
 
 impl Session {
@@ -300,23 +298,16 @@ fn command(exec: &Exec) -> Result<Command, StartError> {
             source,
         });
     }
-    let mut command = if program == "latlab-agent" {
-        let mut own = Command::new("/proc/self/exe");
-        own.arg0(program);
-        own
-    } else {
-        Command::new(program)
-    };
+    let mut command = command_of(program);
     command
         .args(arguments)
         .current_dir(cwd)
         .process_group(0)
-        .env_clear();
-    command
+        .env_clear()
         .env("PATH", PATH)
         .env("HOME", "/root")
-        .env("TERM", "dumb");
-    command.envs(exec.env.iter().map(|(name, value)| (name, value)));
+        .env("TERM", "dumb")
+        .envs(exec.env.iter().map(|(name, value)| (name, value)));
     if let Some(uid) = exec.uid {
         command.uid(uid).gid(uid);
     } else if within::is_there() {
@@ -324,6 +315,16 @@ fn command(exec: &Exec) -> Result<Command, StartError> {
         within::start_there(&mut command);
     }
     Ok(command)
+}
+
+/// A program of the node, or this one by its name.
+pub fn command_of(program: &str) -> Command {
+    let mut command = match program {
+        "latlab-agent" => Command::new("/proc/self/exe"),
+        other => Command::new(other),
+    };
+    command.arg0(program);
+    command
 }
 
 fn start_error(exec: &Exec, source: io::Error) -> StartError {

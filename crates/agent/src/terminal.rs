@@ -7,8 +7,8 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::os;
+use crate::session::command_of;
 
 /// Exit status after the person's end went away: a shell's for SIGHUP.
 const HUNG_UP: i32 = 129;
@@ -83,12 +84,8 @@ fn winsize(size: Size) -> Winsize {
 }
 
 fn start(program: &str, arguments: &[&str], peer: &OwnedFd) -> io::Result<Child> {
-    let mut command = match program {
-        "latlab-agent" => Command::new("/proc/self/exe"),
-        other => Command::new(other),
-    };
-    command.arg0(program).args(arguments);
-    command.stdin(peer.try_clone()?);
+    let mut command = command_of(program);
+    command.args(arguments).stdin(peer.try_clone()?);
     command.stdout(peer.try_clone()?).stderr(peer.try_clone()?);
     os::at_its_terminal(&mut command);
     command.spawn()
