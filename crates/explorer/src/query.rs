@@ -44,20 +44,33 @@ pub enum Field {
 }
 
 impl Field {
-    const ALL: [(&'static str, Self); 8] = [
-        ("study", Self::Study),
-        ("machine", Self::Machine),
-        ("version", Self::Version),
-        ("kernel", Self::Kernel),
-        ("state", Self::State),
-        ("path", Self::Path),
-        ("tag", Self::Tag),
-        ("measurement", Self::Measurement),
+    const ALL: [Self; 8] = [
+        Self::Study,
+        Self::Machine,
+        Self::Version,
+        Self::Kernel,
+        Self::State,
+        Self::Path,
+        Self::Tag,
+        Self::Measurement,
     ];
 
+    /// Also that of its column or table in the index.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Study => "study",
+            Self::Machine => "machine",
+            Self::Version => "version",
+            Self::Kernel => "kernel",
+            Self::State => "state",
+            Self::Path => "path",
+            Self::Tag => "tag",
+            Self::Measurement => "measurement",
+        }
+    }
+
     pub fn named(name: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(own, _)| *own == name);
-        found.map(|(_, field)| *field)
+        Self::ALL.into_iter().find(|field| field.name() == name)
     }
 }
 
@@ -164,7 +177,7 @@ fn text(value: String) -> Result<Condition, QueryError> {
 
 fn field(key: &str, value: &str) -> Result<Field, QueryError> {
     Field::named(key).ok_or_else(|| {
-        let names: Vec<&str> = Field::ALL.iter().map(|(name, _)| *name).collect();
+        let names = Field::ALL.map(Field::name);
         QueryError {
             message: format!("`{key}:` is no field"),
             hint: format!(

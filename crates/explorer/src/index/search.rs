@@ -13,47 +13,27 @@ const MAX_FACET_VALUES: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
-    pub by: Column,
-    pub is_descending: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
-    Started,
-    Study,
-    Machine,
-    Version,
-    Cells,
+    column: &'static str,
+    is_descending: bool,
 }
 
 impl Order {
+    const COLUMNS: [&'static str; 5] = ["started", "study", "machine", "version", "cells"];
+
     /// `started`, or `-started` for the newest first.
     pub fn named(text: &str) -> Option<Self> {
-        let (is_descending, name) = match text.strip_prefix('-') {
-            Some(name) => (true, name),
-            None => (false, text),
-        };
-        let by = match name {
-            "started" => Column::Started,
-            "study" => Column::Study,
-            "machine" => Column::Machine,
-            "version" => Column::Version,
-            "cells" => Column::Cells,
-            _ => return None,
-        };
-        Some(Self { by, is_descending })
+        let descending = text.strip_prefix('-');
+        let name = descending.unwrap_or(text);
+        let column = Self::COLUMNS.into_iter().find(|column| *column == name)?;
+        Some(Self {
+            column,
+            is_descending: descending.is_some(),
+        })
     }
 
     fn sql(self) -> String {
-        let column = match self.by {
-            Column::Started => "started",
-            Column::Study => "study",
-            Column::Machine => "machine",
-            Column::Version => "version",
-            Column::Cells => "cells",
-        };
         let direction = if self.is_descending { "DESC" } else { "ASC" };
-        format!("{column} {direction}, started DESC, path ASC")
+        format!("{} {direction}, started DESC, path ASC", self.column)
     }
 }
 
@@ -187,7 +167,10 @@ fn of_term(condition: &Condition) -> (String, Vec<String>) {
             // A phrase of FTS5, whose last word may go on.
             vec![format!("\"{}\"*", text.replace('"', " "))],
         ),
-        Condition::Contains(field, text) => (contains(*field), vec![text.clone()]),
+        Condition::Contains(field, text) => {
+            let contains = |column: &str| format!("instr(lower({column}), lower(?)) > 0");
+            (of_field(*field, contains), vec![text.clone()])
+        }
         Condition::Is(name, value) => is(name, value),
         Condition::After(moment) => ("started >= ?".to_owned(), vec![moment.clone()]),
         Condition::Before(moment) => (
@@ -197,11 +180,16 @@ fn of_term(condition: &Condition) -> (String, Vec<String>) {
     }
 }
 
-fn contains(field: Field) -> String {
-    let within = |column: &str| format!("instr(lower({column}), lower(?)) > 0");
-    match place(field) {
-        Place::Column(column) => within(column),
-        Place::Table(table) => format!("id IN (SELECT run FROM {table} WHERE {})", within("name")),
+/// A condition on a field's column.
+fn of_field(field: Field, condition: impl Fn(&str) -> String) -> String {
+    let name = field.name();
+    match field {
+        // These have several values, in a table of their own.
+        Field::Tag | Field::Measurement => {
+            let of_value = condition("name");
+            format!("id IN (SELECT run FROM {name} WHERE {of_value})")
+        }
+        _ => condition(name),
     }
 }
 
@@ -212,30 +200,7 @@ fn is(name: &str, value: &str) -> (String, Vec<String>) {
     let Some(field) = Field::named(name) else {
         return (level.to_owned(), of_level.to_vec());
     };
-    let own = match place(field) {
-        Place::Column(column) => format!("{column} = ?"),
-        Place::Table(table) => format!("id IN (SELECT run FROM {table} WHERE name = ?)"),
-    };
+    let own = of_field(field, |column| format!("{column} = ?"));
     let values = std::iter::once(value.to_owned()).chain(of_level);
     (format!("{own} OR {level}"), values.collect())
-}
-
-enum Place {
-    /// A column of `run`.
-    Column(&'static str),
-    /// The table of a field with several values.
-    Table(&'static str),
-}
-
-fn place(field: Field) -> Place {
-    match field {
-        Field::Study => Place::Column("study"),
-        Field::Machine => Place::Column("machine"),
-        Field::Version => Place::Column("version"),
-        Field::Kernel => Place::Column("kernel"),
-        Field::State => Place::Column("state"),
-        Field::Path => Place::Column("path"),
-        Field::Tag => Place::Table("tag"),
-        Field::Measurement => Place::Table("measurement"),
-    }
 }

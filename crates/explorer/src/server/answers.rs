@@ -11,7 +11,6 @@ use latlab_model::results::{Annotation, Severity};
 use latlab_report::quantities::{self, Quantity};
 use latlab_report::text::levels;
 use latlab_report::{RunDir, html};
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::page;
@@ -39,16 +38,16 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| Refusal::failed(&error))?
 }
 
-fn connection(scanner: &Scanner) -> Result<Connection, Refusal> {
-    Ok(scanner.connection()?)
+/// As [`blocking`], with what it makes as the answer.
+async fn answer<T: Send + 'static>(
+    scanner: Arc<Scanner>,
+    work: impl FnOnce(&Scanner) -> Result<T, Refusal> + Send + 'static,
+) -> Answer<T> {
+    blocking(scanner, work).await.map(Json)
 }
 
 pub async fn nothing() -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, "nothing is here").hint("the explorer is at /")
-}
-
-pub async fn explorer() -> Response {
-    page::explorer()
 }
 
 /// The page of a run, drawn from its summary. The `report.html` in the directory is not served: it may have come from
@@ -67,7 +66,7 @@ pub async fn report(
 
 /// A run directory that the index knows: no other path of the machine is opened.
 fn directory(scanner: &Scanner, path: &str) -> Result<RunDir, Refusal> {
-    index::run(&connection(scanner)?, path)?.ok_or_else(|| Refusal::no_run(path))?;
+    index::run(&scanner.connection()?, path)?.ok_or_else(|| Refusal::no_run(path))?;
     let opened = RunDir::open(scanner.root().join(path));
     opened.map_err(|error| Refusal::failed(&error))
 }
@@ -108,15 +107,16 @@ pub async fn runs(State(scanner): State<Arc<Scanner>>, fields: Fields<Search>) -
         return Err(Refusal::new(StatusCode::BAD_REQUEST, error).hint(hint));
     };
     let limit = limit.unwrap_or(100).min(MAX_PAGE);
-    let answer = blocking(scanner, move |scanner| {
+    let page = Page { offset, limit };
+    answer(scanner, move |scanner| {
         let indexing = scanner.refresh();
         Ok(Runs {
-            found: index::search(&connection(scanner)?, &terms, order, Page { offset, limit })?,
+            found: index::search(&scanner.connection()?, &terms, order, page)?,
             indexing,
             problem: scanner.failure(),
         })
-    });
-    Ok(Json(answer.await?))
+    })
+    .await
 }
 
 #[derive(Debug, Deserialize)]
@@ -176,8 +176,8 @@ pub struct Remark {
 
 pub async fn run(State(scanner): State<Arc<Scanner>>, fields: Fields<One>) -> Answer<Details> {
     let Query(One { run: path }) = fields?;
-    let answer = blocking(scanner, move |scanner| {
-        let found = index::run(&connection(scanner)?, &path)?;
+    answer(scanner, move |scanner| {
+        let found = index::run(&scanner.connection()?, &path)?;
         let run = found.ok_or_else(|| Refusal::no_run(&path))?;
         // The index has all that there is of a run that goes on or cannot be read.
         let summary = directory(scanner, &path)
@@ -210,8 +210,8 @@ pub async fn run(State(scanner): State<Arc<Scanner>>, fields: Fields<One>) -> An
             cells,
             notes: notes.collect(),
         })
-    });
-    Ok(Json(answer.await?))
+    })
+    .await
 }
 
 #[derive(Debug, Deserialize)]
@@ -236,14 +236,14 @@ pub async fn annotate(
     let Query(One { run: path }) = fields?;
     let Json(Change { to, was }) = change?;
     let annotation = valid(to)?;
-    let answer = blocking(scanner, move |scanner| {
+    answer(scanner, move |scanner| {
         let dir = directory(scanner, &path)?;
         replace(scanner, &dir, &was, &annotation)?;
         scanner.update(&path)?;
-        let run = index::run(&connection(scanner)?, &path)?;
+        let run = index::run(&scanner.connection()?, &path)?;
         run.ok_or_else(|| Refusal::no_run(&path))
-    });
-    Ok(Json(answer.await?))
+    })
+    .await
 }
 
 /// Writes an annotation in the place of the one that its writer saw.
@@ -319,10 +319,10 @@ pub async fn compare(
             Refusal::new(StatusCode::BAD_REQUEST, error).hint(format!("choose 2 to {MAX_RUNS}"))
         );
     }
-    let answer = blocking(scanner, move |scanner| {
-        index::compare(&connection(scanner)?, &runs)?.map_err(|path| Refusal::no_run(&path))
-    });
-    Ok(Json(answer.await?))
+    answer(scanner, move |scanner| {
+        index::compare(&scanner.connection()?, &runs)?.map_err(|path| Refusal::no_run(&path))
+    })
+    .await
 }
 
 fn parse_fields(query: &str) -> Result<Vec<(String, String)>, Refusal> {
@@ -343,18 +343,18 @@ pub async fn choices(
     fields: Fields<OfStudy>,
 ) -> Answer<Choices> {
     let Query(OfStudy { study }) = fields?;
-    let answer = blocking(scanner, move |scanner| {
-        Ok(index::choices(&connection(scanner)?, &study)?)
-    });
-    Ok(Json(answer.await?))
+    answer(scanner, move |scanner| {
+        Ok(index::choices(&scanner.connection()?, &study)?)
+    })
+    .await
 }
 
 pub async fn trend(State(scanner): State<Arc<Scanner>>, fields: Fields<Wanted>) -> Answer<Trend> {
     let Query(wanted) = fields?;
-    let answer = blocking(scanner, move |scanner| {
-        Ok(index::trend(&connection(scanner)?, wanted)?)
-    });
-    Ok(Json(answer.await?))
+    answer(scanner, move |scanner| {
+        Ok(index::trend(&scanner.connection()?, wanted)?)
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl Server {
         let runtime = runtime.map_err(ServeError::Serve)?;
         let guard = Arc::new(Guard::new(self.address, self.token));
         let router = Router::new()
-            .route("/", get(answers::explorer))
+            .route("/", get(page::explorer))
             .route("/report/{*path}", get(answers::report))
             .route("/api/runs", get(answers::runs))
             .route("/api/run", get(answers::run))

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 const EXPLORER: &str = include_str!("../../../../web/dist/explorer.html");
 
-pub fn explorer() -> Response {
+pub async fn explorer() -> Response {
     html(EXPLORER)
 }
 
