@@ -5,9 +5,7 @@ use std::fs::symlink_metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use latlab_model::results::{
-    Annotation, HostBrief, Manifest, RunState, Severity, Summary, Versions,
-};
+use latlab_model::results::{Annotation, HostBrief, Manifest, RunState, Severity, Summary};
 use latlab_report::RunDir;
 use latlab_report::quantities::{self, Quantity};
 use serde::{Deserialize, Serialize};
@@ -87,52 +85,28 @@ pub fn stamp(directory: &Path) -> Option<String> {
 
 /// Reads a run directory. One that cannot be read is an entry with its problem.
 pub fn read(directory: &Path, path: &str) -> Entry {
-    let run = Run {
-        path: path.to_owned(),
-        ..Run::default()
-    };
-    match read_into(directory, run.clone()) {
-        Ok(entry) => entry,
-        Err(problem) => Entry {
-            run: Run {
-                problem: Some(problem),
-                ..run
-            },
-            results: Vec::new(),
-        },
-    }
+    let mut entry = Entry::default();
+    entry.run.path = path.to_owned();
+    entry.run.problem = read_into(directory, &mut entry).err();
+    entry
 }
 
-fn read_into(directory: &Path, mut run: Run) -> Result<Entry, String> {
-    let text = |error: &dyn std::error::Error| error.to_string();
-    let dir = RunDir::open(directory).map_err(|e| text(&e))?;
-    let manifest = dir.read_manifest().map_err(|e| text(&e))?;
+/// Errors: why the rest cannot be read.
+fn read_into(directory: &Path, entry: &mut Entry) -> Result<(), String> {
+    let dir = RunDir::open(directory).map_err(|error| error.to_string())?;
+    let manifest = dir.read_manifest().map_err(|error| error.to_string())?;
     let annotation = dir.read_annotation().unwrap_or_default();
-    planned(&mut run, &manifest, annotation);
+    planned(&mut entry.run, &manifest, annotation);
     // A run that still goes on, or that was killed, has no summary.
     if !dir.summary_path().exists() {
-        return Ok(Entry {
-            run,
-            results: Vec::new(),
-        });
+        return Ok(());
     }
-    let summary = match dir.read_summary() {
-        Ok(summary) => summary,
-        Err(error) => {
-            run.problem = Some(text(&error));
-            return Ok(Entry {
-                run,
-                results: Vec::new(),
-            });
-        }
-    };
-    measured(&mut run, &summary);
+    let summary = dir.read_summary().map_err(|error| error.to_string())?;
+    measured(&mut entry.run, &summary);
     let results = quantities::of_summary(&summary).into_iter();
     let results = results.map(|(cell, found)| (cell.id.clone(), found));
-    Ok(Entry {
-        run,
-        results: results.collect(),
-    })
+    entry.results = results.collect();
+    Ok(())
 }
 
 fn planned(run: &mut Run, manifest: &Manifest, annotation: Annotation) {
@@ -149,7 +123,8 @@ fn planned(run: &mut Run, manifest: &Manifest, annotation: Annotation) {
     run.machine = machine(&manifest.host);
     run.kernel.clone_from(&manifest.host.kernel);
     run.acceleration.clone_from(&manifest.host.acceleration);
-    run.version = version(&manifest.versions);
+    let version = manifest.versions.get("latlab").cloned();
+    run.version = version.unwrap_or_default();
     run.cells = manifest.cells.len();
     run.trials = manifest.order.len();
     let factors = manifest.factors.iter().map(|factor| Levels {
@@ -186,8 +161,4 @@ fn machine(host: &HostBrief) -> String {
         (true, 1) => format!("{} · 1 CPU", host.cpu),
         (true, cores) => format!("{} · {cores} CPUs", host.cpu),
     }
-}
-
-fn version(versions: &Versions) -> String {
-    versions.get("latlab").cloned().unwrap_or_default()
 }

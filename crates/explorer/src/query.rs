@@ -8,8 +8,6 @@
 //! -kind=vm             not
 //! ```
 
-use std::fmt;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 
@@ -78,12 +76,6 @@ impl Field {
 pub struct QueryError {
     pub message: String,
     pub hint: String,
-}
-
-impl fmt::Display for QueryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.message, self.hint)
-    }
 }
 
 /// Terms at most: each is a part of an SQL statement.
