@@ -6,7 +6,6 @@
 //! can say whether it needs it, and `validate` does.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use clap::{Args, ValueEnum};
 use latlab_host::borrowed::{self, Tool};
@@ -127,8 +126,7 @@ impl Page {
     fn heading(&mut self, title: &str) {
         let title = self.painted(title, Colour::Bold);
         let gap = if self.text.is_empty() { "" } else { "\n" };
-        // Writing to a string does not fail, here and below.
-        let _ = writeln!(self.text, "{gap}{title}");
+        line!(self.text, "{gap}{title}");
     }
 
     /// `label`, padded, then `words` broken into lines that begin at the same column.
@@ -138,10 +136,10 @@ impl Page {
             .iter()
             .enumerate()
         {
-            let _ = match number {
-                0 => writeln!(self.text, "{painted}{line}"),
-                _ => writeln!(self.text, "{:indent$}{line}", ""),
-            };
+            match number {
+                0 => line!(self.text, "{painted}{line}"),
+                _ => line!(self.text, "{:indent$}{line}", ""),
+            }
         }
     }
 
@@ -287,7 +285,7 @@ impl Page {
             false => (format!("ready for {}", ready.join(", ")), Colour::Green),
         };
         let line = self.painted(&line, colour);
-        let _ = writeln!(self.text, "{line}");
+        line!(self.text, "{line}");
     }
 }
 
@@ -301,10 +299,10 @@ fn cpus(facts: &Facts) -> String {
         counted(facts.brief.cores as usize, "logical CPU"),
     );
     if facts.cpus.len() as u32 != facts.brief.cores {
-        let _ = write!(words, "; usable here: {}", facts.cpus);
+        words += &format!("; usable here: {}", facts.cpus);
     }
     for class in &processors.classes {
-        let _ = write!(words, "; {} {}", class.name, class.cpus);
+        words += &format!("; {} {}", class.name, class.cpus);
     }
     words
 }
@@ -337,7 +335,7 @@ fn interrupts(machine: &Machine) -> String {
     }
     let mut words = format!("{}", all.len());
     if let Some(cpus) = &machine.quiet.default_interrupts {
-        let _ = write!(words, ", new ones on CPU {cpus}");
+        words += &format!(", new ones on CPU {cpus}");
     }
     match machine.quiet.irqbalance {
         Some(true) => words += ", moved by irqbalance",

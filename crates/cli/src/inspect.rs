@@ -74,6 +74,7 @@ pub fn run(args: &Inspect) -> Outcome {
 
 /// Prints rows; JSON is an object keyed by lab, as containerlab's.
 pub fn print(rows: &[NodeRow], format: Format) -> Result<(), Failure> {
+    let (header, cells) = columns(rows);
     let text = match format {
         Format::Json => {
             let mut labs: BTreeMap<&str, Vec<&NodeRow>> = BTreeMap::new();
@@ -82,14 +83,8 @@ pub fn print(rows: &[NodeRow], format: Format) -> Result<(), Failure> {
             }
             serde_json::to_string_pretty(&labs)? + "\n"
         }
-        Format::Csv => {
-            let (header, cells) = columns(rows);
-            table::csv(&header, &cells)
-        }
-        Format::Table => {
-            let (header, cells) = columns(rows);
-            table::render(&header, &cells)
-        }
+        Format::Csv => table::csv(&header, &cells),
+        Format::Table => table::render(&header, &cells),
     };
     print::out_if_read(&text)
 }

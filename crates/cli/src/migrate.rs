@@ -14,9 +14,9 @@ use crate::hosts::verbs;
 pub fn migrate(args: &Migrate) -> Outcome {
     need_root("migrate", "it replaces the processes of nodes")?;
     let dirs = Dirs::from_env();
+    let to = args.to.as_deref().unwrap_or(&args.node);
     if let Some(record) = Record::read(&dirs, &args.lab)? {
         let host = record.host_of(&args.node)?;
-        let to = args.to.as_deref().unwrap_or(&args.node);
         let there = record.host_of(to)?;
         if there.name != host.name {
             let message = format!(
@@ -26,13 +26,9 @@ pub fn migrate(args: &Migrate) -> Outcome {
             return Err(Failure::new(message, "nodes move within a host so far"));
         }
         if host.ssh.is_some() {
-            let words = ["migrate", &args.lab, &args.node, "--to", to];
-            let words = if args.to.is_some() {
-                &words[..]
-            } else {
-                &words[..3]
-            };
-            return verbs::pass_on(host, words, false);
+            let mut words = vec!["migrate", &args.lab, &args.node];
+            words.extend(args.to.iter().flat_map(|to| ["--to", to]));
+            return verbs::pass_on(host, &words, false);
         }
     }
     let lab = Lab::open(&dirs, &args.lab).map_err(explain)?;
@@ -41,7 +37,6 @@ pub fn migrate(args: &Migrate) -> Outcome {
             eprintln!("{text}");
         }
     };
-    let to = args.to.as_deref().unwrap_or(&args.node);
     let moved = lab.migrate(&args.node, to, &told).map_err(explain)?;
     let (node, bytes, rounds) = (&args.node, Bytes(moved.bytes), moved.rounds);
     let total = moved.total.as_millis();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use indicatif::ProgressBar;
 use latlab_host::dirs::Dirs;
 use latlab_host::{journal, lab};
-use latlab_measure::run::{Event, Here, Options, Run};
+use latlab_measure::run::{Event, Here, Labs, Options, Run};
 use latlab_model::diagnostic::plain_line;
 use latlab_model::facts::Facts;
 use latlab_model::plan::{RunPlan, trials};
@@ -109,27 +109,23 @@ fn execute(
     );
     let bar = progress::bar(count, "trials");
     let on_event = &mut |event: &Event<'_>| show(&bar, event);
-    let done = match planned {
-        Planned::Here(plan) => {
-            let labs = &Here {
-                dirs: &dirs,
-                plan,
-                file: file.lab_file(),
-                keep: args.keep,
-                stop,
-            };
-            run.execute(&Beside { labs, machines }, on_event)
-        }
-        Planned::OnHosts(plan) => {
-            let labs = &OnHosts {
-                dirs: &dirs,
-                plan,
-                study: &file.source.text,
-                stop,
-            };
-            run.execute(&Beside { labs, machines }, on_event)
-        }
+    let labs: Box<dyn Labs + '_> = match planned {
+        Planned::Here(plan) => Box::new(Here {
+            dirs: &dirs,
+            plan,
+            file: file.lab_file(),
+            keep: args.keep,
+            stop,
+        }),
+        Planned::OnHosts(plan) => Box::new(OnHosts {
+            dirs: &dirs,
+            plan,
+            study: &file.source.text,
+            stop,
+        }),
     };
+    let labs = &*labs;
+    let done = run.execute(&Beside { labs, machines }, on_event);
     bar.finish_and_clear();
     let (dir, outcome) = done.map_err(|e| {
         let report = format!("latlab report --print-only {}", directory.display());

@@ -1,6 +1,5 @@
 //! `latlab serve`: the explorer, a local web page over a directory of runs. Needs no root.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +31,7 @@ pub fn run(args: &Serve) -> Outcome {
     })?;
     let stop = stop_flag()?;
     let mut text = format!("{}\n", server.url());
-    let _ = writeln!(text, "serving {}; Ctrl-C ends it", server.runs().display());
+    line!(text, "serving {}; Ctrl-C ends it", server.runs().display());
     if !server.is_local() {
         text.push_str("Other machines reach this address, and the connection is not encrypted: prefer ssh -L.\n");
     }

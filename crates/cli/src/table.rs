@@ -5,7 +5,6 @@ use latlab_report::csv_row;
 
 /// Renders rows below a header; the last column is not padded.
 pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
-    let columns = header.len();
     let plain = |row: &Vec<String>| row.iter().map(|cell| plain_line(cell)).collect();
     let rows: &[Vec<String>] = &rows.iter().map(plain).collect::<Vec<_>>();
     let mut widths: Vec<usize> = header.iter().map(|h| width(h)).collect();
@@ -15,17 +14,8 @@ pub fn render(header: &[&str], rows: &[Vec<String>]) -> String {
         }
     }
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut text = String::new();
-        for (i, cell) in cells.take(columns).enumerate() {
-            let pad = if i + 1 == columns {
-                0
-            } else {
-                widths[i] - width(cell) + 2
-            };
-            text += cell;
-            text += &" ".repeat(pad);
-        }
-        text.trim_end().to_string() + "\n"
+        let padded = cells.zip(&widths).map(|(cell, &w)| format!("{cell:w$}  "));
+        padded.collect::<String>().trim_end().to_string() + "\n"
     };
     let mut out = line(&mut header.iter().copied());
     for row in rows {

@@ -1,5 +1,7 @@
 //! Lines of `latlab adapt`: for people, or a JSON object each.
 
+use std::time::Duration;
+
 use latlab_model::adapt::{Decision, Leg, Pair, Placement, PortDecision, Sample};
 use serde::Serialize;
 
@@ -30,16 +32,9 @@ pub(super) struct Told {
 }
 
 #[derive(Serialize)]
-struct DecisionLine<'a> {
+struct DecisionLine<'a, T> {
     #[serde(flatten)]
-    decision: &'a Decision,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct PortLine<'a> {
-    #[serde(flatten)]
-    decision: &'a PortDecision,
+    decision: &'a T,
     text: String,
 }
 
@@ -115,21 +110,20 @@ impl Told {
     }
 
     pub(super) fn decision(&self, decision: &Decision) {
-        let text = decision.text(&self.hosts);
+        self.decided(decision.at, decision, decision.text(&self.hosts));
+    }
+
+    pub(super) fn port(&self, decision: &PortDecision) {
+        self.decided(decision.at, decision, decision.text());
+    }
+
+    fn decided(&self, at: Duration, decision: &impl Serialize, text: String) {
         match self.format {
-            Lines::Text => println!("{:>6} s  {text}", decision.at.as_secs()),
+            Lines::Text => println!("{:>6} s  {text}", at.as_secs()),
             Lines::Json => {
                 let line = DecisionLine { decision, text };
                 println!("{}", serde_json::json!(line));
             }
-        }
-    }
-
-    pub(super) fn port(&self, decision: &PortDecision) {
-        let text = decision.text();
-        match self.format {
-            Lines::Text => println!("{:>6} s  {text}", decision.at.as_secs()),
-            Lines::Json => println!("{}", serde_json::json!(PortLine { decision, text })),
         }
     }
 

@@ -53,8 +53,8 @@ pub struct Session {
     child: Child,
     /// Whether the controller has opened it.
     is_open: Arc<AtomicBool>,
-    recorder: Option<thread::JoinHandle<io::Result<u64>>>,
-    errors: Option<thread::JoinHandle<String>>,
+    recorder: thread::JoinHandle<io::Result<u64>>,
+    errors: thread::JoinHandle<String>,
 }
 
 impl Session {
@@ -77,13 +77,13 @@ impl Session {
         Ok(Session {
             child,
             is_open,
-            recorder: Some(thread::spawn(recorder)),
-            errors: Some(thread::spawn(move || {
+            recorder: thread::spawn(recorder),
+            errors: thread::spawn(move || {
                 let mut bytes = Vec::new();
                 // An error ends what the tool said.
                 stderr.read_to_end(&mut bytes).ok();
                 String::from_utf8_lossy(&bytes).into_owned()
-            })),
+            }),
         })
     }
 
@@ -119,10 +119,9 @@ impl Session {
             }
             thread::sleep(POLL);
         }
-        let recorded = self.recorder.take().and_then(|thread| thread.join().ok());
-        let bytes = recorded.unwrap_or(Ok(0)).hint("the recording is cut")?;
-        let said = self.errors.take().and_then(|thread| thread.join().ok());
-        Ok((bytes, said.unwrap_or_default()))
+        let recorded = self.recorder.join().unwrap_or(Ok(0));
+        let bytes = recorded.hint("the recording is cut")?;
+        Ok((bytes, self.errors.join().unwrap_or_default()))
     }
 }
 

@@ -134,10 +134,7 @@ impl Record {
         let mut names = Vec::new();
         for entry in entries {
             let path = entry?.path();
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
+            if path.extension().is_some_and(|ending| ending == "json") {
                 names.extend(path.file_stem().map(|name| name.to_string_lossy().into()));
             }
         }

@@ -10,12 +10,19 @@ use crate::profiles;
 
 pub fn online(root: &Root) -> Result<CpuList, Failure> {
     const FILE: &str = "/sys/devices/system/cpu/online";
-    let text = root.read(FILE).map_err(anyhow::Error::from);
-    let text = text.hint(format!(
+    let text = root.read(FILE).hint(format!(
         "{FILE} lists this machine's CPUs: is /sys mounted?"
     ))?;
     CpuList::parse(&text)
         .ok_or_else(|| Failure::new(format!("{FILE} is no list of CPUs"), "report this"))
+}
+
+/// The value of `--cpus`.
+pub fn cpus(text: &str) -> Result<CpuList, Failure> {
+    CpuList::parse(text).ok_or_else(|| {
+        let message = format!("`--cpus {text}` is not a list of CPUs");
+        Failure::new(message, "for example `--cpus 2-7,10`")
+    })
 }
 
 pub fn choose(choice: &Choice, root: &Root) -> Result<(Profile, Cores), Failure> {
@@ -61,13 +68,7 @@ pub fn choose(choice: &Choice, root: &Root) -> Result<(Profile, Cores), Failure>
         profile.without(name).map_err(refuse)?;
     }
     profile.check().map_err(refuse)?;
-    let chosen = match &choice.cpus {
-        Some(text) => Some(CpuList::parse(text).ok_or_else(|| {
-            let message = format!("`--cpus {text}` is not a list of CPUs");
-            Failure::new(message, "for example `--cpus 2-7,10`")
-        })?),
-        None => None,
-    };
+    let chosen = choice.cpus.as_deref().map(cpus).transpose()?;
     let cores = profile.cores_of(&online(root)?, chosen.as_ref());
     Ok((profile, cores.map_err(refuse)?))
 }

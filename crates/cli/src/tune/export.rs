@@ -29,12 +29,10 @@ pub fn run(args: &Export) -> Outcome {
         write(file, &boot::drop_in(&profile.name, &parameters))?;
         crate::print::out(&format!("{}: run `update-grub` and boot\n", file.display()))?;
     } else if let Some(directory) = &target.tuned {
-        fs::create_dir_all(directory)
-            .map_err(anyhow::Error::from)
-            .hint(format!(
-                "{} must be a directory that you may write",
-                directory.display()
-            ))?;
+        fs::create_dir_all(directory).hint(format!(
+            "{} must be a directory that you may write",
+            directory.display()
+        ))?;
         let file = directory.join("tuned.conf");
         write(&file, &boot::tuned_conf(&profile, &cores, &parameters))?;
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
@@ -96,7 +94,5 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         }
         _ => {}
     }
-    write_atomically(path, text.as_bytes(), 0o644)
-        .map_err(anyhow::Error::from)
-        .hint("its directory must exist and be writable")
+    write_atomically(path, text.as_bytes(), 0o644).hint("its directory must exist and be writable")
 }

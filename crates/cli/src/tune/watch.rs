@@ -12,7 +12,7 @@ use latlab_model::results::Intruder;
 use latlab_model::units::{CpuList, Nanos};
 
 use super::args::Watch;
-use super::choose::online;
+use super::choose::{self, online};
 use crate::failure::{Failure, Outcome, measured};
 use crate::signals;
 
@@ -91,10 +91,7 @@ fn owners() -> Vec<CpuOwner> {
 fn cpus(args: &Watch, owners: &[CpuOwner]) -> Result<CpuList, Failure> {
     let all = online(&Root::default())?;
     let cpus = match &args.cpus {
-        Some(text) => CpuList::parse(text).ok_or_else(|| {
-            let message = format!("`--cpus {text}` is not a list of CPUs");
-            Failure::new(message, "for example `--cpus 2-7,10`")
-        })?,
+        Some(text) => choose::cpus(text)?,
         None => CpuList::new(owners.iter().flat_map(|owner| owner.cpus.iter()).collect()),
     };
     if let Some(missing) = cpus.iter().find(|cpu| !all.contains(*cpu)) {
