@@ -28,10 +28,8 @@ pub fn keep(logs: &[&str]) -> Result<(), String> {
                 .map_err(|error| format!("log {}: {error}", path.display()))
         }));
     }
-    let ended = threads.into_iter().map(|thread| match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    });
+    let joined = threads.into_iter().map(std::thread::JoinHandle::join);
+    let ended = joined.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
     ended.collect()
 }
 

@@ -16,7 +16,7 @@ use latlab_wire::channel::{Exec, ExitStatus, Identity, Message, VERSION};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, wait};
+use rustix::process::{Signal, WaitOptions, wait};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::identity;
@@ -449,17 +449,12 @@ impl Server {
                 (None, Some(signal)) => ExitStatus::Signal(signal as u8),
                 (None, None) => continue,
             };
-            if let Some(session) = self.session_of(pid) {
+            let mut sessions = self.sessions.values_mut();
+            if let Some(session) = sessions.find(|session| session.pid() == pid) {
                 session.set_status(status);
             }
         }
         progress
-    }
-
-    fn session_of(&mut self, pid: Pid) -> Option<&mut Session> {
-        self.sessions
-            .values_mut()
-            .find(|session| session.pid() == pid)
     }
 }
 

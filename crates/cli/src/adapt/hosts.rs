@@ -279,16 +279,13 @@ impl Host {
 
     /// The interface with a subnet of this address.
     fn device_to(&self, address: IpAddr) -> Option<&str> {
-        let within = |(own, _, length): &&(IpAddr, String, u8)| match (own, address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => {
-                let differing = own.to_bits() ^ other.to_bits();
-                differing.leading_zeros() >= u32::from(*length)
-            }
-            (IpAddr::V6(own), IpAddr::V6(other)) => {
-                let differing = own.to_bits() ^ other.to_bits();
-                differing.leading_zeros() >= u32::from(*length)
-            }
-            _ => false,
+        let within = |(own, _, length): &&(IpAddr, String, u8)| {
+            let equal_bits = match (own, address) {
+                (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+                (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros(),
+                _ => return false,
+            };
+            equal_bits >= u32::from(*length)
         };
         let found = self.addresses.iter().find(within)?;
         Some(&found.1)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::resume_unwind;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
@@ -179,11 +180,9 @@ pub(super) fn each<I: Send, T: Send>(
             .into_iter()
             .map(|item| scope.spawn(move || work(item)))
             .collect();
-        let joined = threads.into_iter().map(|thread| match thread.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
+        let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        let done = joined.map(|done| done.unwrap_or_else(|panic| resume_unwind(panic)));
+        done.collect()
     })
 }
 

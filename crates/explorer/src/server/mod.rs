@@ -1,12 +1,12 @@
 //! The server: HTTP/1 on one thread, requests on others.
 
 mod answers;
-mod error;
 mod guard;
 mod page;
 mod refusal;
 mod token;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +17,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, put};
 
-use crate::index::{self, Scanner};
-pub use error::ServeError;
+use crate::index::{self, IndexError, Scanner};
 use guard::Guard;
 use token::Token;
 
@@ -32,6 +31,23 @@ pub struct Settings {
     /// The directory of indices, made if it is not there.
     pub cache: PathBuf,
     pub listen: SocketAddr,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("cannot serve {path}: it is no directory that can be read")]
+    Runs { path: PathBuf, source: io::Error },
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot draw a token: the kernel gives no random numbers")]
+    Token(#[source] io::Error),
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    #[error("cannot serve")]
+    Serve(#[source] io::Error),
 }
 
 /// A server that listens and has begun to read the directory.
