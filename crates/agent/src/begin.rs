@@ -8,16 +8,12 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use latlab_probe::{Pause, now_ns};
 use latlab_wire::begin::{End, READY};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use rustix::thread::clock_nanosleep_absolute;
-use rustix::time::{ClockId, Timespec};
 
 use crate::os;
-use crate::serve::monotonic_ns;
-
-const NS_PER_S: u64 = 1_000_000_000;
 
 /// Runs the program once. Fails when it cannot be started; its own failure is told with its end.
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
@@ -32,8 +28,8 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
         // The order to stop, before it began.
         return Ok(());
     };
-    sleep_until(at_ns);
-    let began_ns = monotonic_ns();
+    Pause::spinning(0).until(at_ns);
+    let began_ns = now_ns();
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -45,7 +41,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let status = finish(child).map_err(|error| failed("wait for", error))?;
     let end = End {
         began_ns,
-        ended_ns: monotonic_ns(),
+        ended_ns: now_ns(),
         code: status.code(),
         signal: status.signal(),
     };
@@ -56,17 +52,6 @@ fn say(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
-}
-
-fn sleep_until(at_ns: u64) {
-    let at = Timespec {
-        tv_sec: (at_ns / NS_PER_S) as i64,
-        tv_nsec: (at_ns % NS_PER_S) as _,
-    };
-    while monotonic_ns() < at_ns {
-        // A signal may end the sleep early.
-        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &at);
-    }
 }
 
 /// Waits for the end of the program, and ends its group when standard input does.

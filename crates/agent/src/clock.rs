@@ -7,12 +7,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use latlab_probe::now_ns;
 use latlab_wire::channel::clock_page::{
     ANSWER, GUEST_NS, PAGE_BYTES, QUESTION, READY, READY_VALUE, STOP,
 };
 
 use crate::os::SharedPage;
-use crate::serve::monotonic_ns;
 
 /// Spins without a new question before the host is taken for dead: a few seconds.
 const TIMEOUT_ROUNDS: u64 = 2_000_000_000;
@@ -34,7 +34,7 @@ pub fn answer() -> Result<(), String> {
         if question == STOP {
             return Ok(());
         }
-        page.word(GUEST_NS).store(monotonic_ns(), Ordering::Relaxed);
+        page.word(GUEST_NS).store(now_ns(), Ordering::Relaxed);
         page.word(ANSWER).store(question, Ordering::Release);
         last = question;
     }

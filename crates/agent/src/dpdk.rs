@@ -59,7 +59,10 @@ pub fn ports(driver: &str, macs: &[&str]) -> Result<(), String> {
         let interface = interface(mac)?;
         match driver {
             "vfio" => println!("{}", give(&interface)?),
-            "af-packet" => whole_frames(&interface)?,
+            // Packet sockets get the frames of a card as they came, not several joined to one that is too long for a port.
+            "af-packet" => step(os::switch_off_gro(&interface), || {
+                format!("have {interface} join no frames")
+            })?,
             other => return Err(format!("driver {other} is not for guests")),
         }
     }
@@ -84,13 +87,6 @@ fn interface(mac: &str) -> Result<String, StepError> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Packet sockets get the frames of a card as they came, not several joined to one that is too long for a port.
-fn whole_frames(interface: &str) -> Result<(), StepError> {
-    step(os::switch_off_gro(interface), || {
-        format!("have {interface} join no frames")
-    })
 }
 
 /// Takes a card from its driver and gives it to that of programs. Returns its address on the bus.

@@ -107,13 +107,8 @@ pub fn at_its_terminal(command: &mut Command) {
     }
 }
 
-/// Blocks SIGCHLD and returns a non-blocking descriptor that becomes readable when a child ends.
-/// Children started by std get an empty signal mask, so they do not inherit the block.
-pub fn child_signals() -> io::Result<OwnedFd> {
-    signals(&[libc::SIGCHLD])
-}
-
 /// Blocks these signals and returns a non-blocking descriptor from which they are read instead.
+/// Children started by std get an empty signal mask, so they do not inherit the block.
 pub fn signals(numbers: &[libc::c_int]) -> io::Result<OwnedFd> {
     // SAFETY: `set` is a plain C structure, initialised by sigemptyset before use; the pointers passed
     // live for the calls. signalfd returns a new descriptor that nothing else owns, or -1.

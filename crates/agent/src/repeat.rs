@@ -3,9 +3,8 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
+use latlab_probe::now_ns;
 use latlab_wire::scratch::run_line;
-
-use crate::serve::monotonic_ns;
 
 /// Its standard output goes to a file, each run's in place of the one before. The last run begins within the time, and
 /// is not cut off. Fails with the first run that does.
@@ -13,17 +12,17 @@ pub fn run(time_ns: &str, output: &str, program: &str, arguments: &[&str]) -> Re
     let time_ns: u64 = time_ns
         .parse()
         .map_err(|error| format!("{time_ns}: {error}"))?;
-    let first = monotonic_ns();
+    let first = now_ns();
     loop {
         let file = File::create(output).map_err(|error| format!("write {output}: {error}"))?;
-        let began = monotonic_ns();
+        let began = now_ns();
         let status = Command::new(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(file)
             .status()
             .map_err(|error| format!("run {program}: {error}"))?;
-        let ended = monotonic_ns();
+        let ended = now_ns();
         if !status.success() {
             return Err(format!("{program} failed ({status})"));
         }

@@ -17,7 +17,6 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, wait};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::identity;
 use crate::network;
@@ -141,7 +140,7 @@ impl Server {
         let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let server = Self {
             poller,
-            signals: os::child_signals()?,
+            signals: os::signals(&[libc::SIGCHLD])?,
             clients,
             listener: None,
             ports: BTreeMap::new(),
@@ -270,7 +269,7 @@ impl Server {
         let answer = Message::HelloAck {
             version: VERSION,
             nonce,
-            guest_monotonic_ns: monotonic_ns(),
+            guest_monotonic_ns: latlab_probe::now_ns(),
             failure: match &self.readiness {
                 Readiness::Unusable(message) => Some(message.clone()),
                 Readiness::Ready | Readiness::Waiting => None,
@@ -464,11 +463,4 @@ fn failed(session: u32, errno: u32, message: String) -> Message {
         errno,
         message,
     }
-}
-
-pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(now.tv_nsec as u64)
 }

@@ -56,6 +56,7 @@ use error::{Error, Result};
 pub use layer2::{By, Layer2, WAYS};
 use output::Output;
 pub use ping::Ping;
+pub use time::{Pause, now_ns};
 
 const USAGE: &str = "\
 usage: latlab-agent probe PROBE [--OPTION VALUE]...
