@@ -60,22 +60,20 @@ impl Source {
 
     /// A study's file, or one that comes with latlab.
     pub fn study(name: &str) -> Result<Source, Failure> {
-        match studies::built_in(name) {
-            Some(text) if !Path::new(name).exists() => Ok(Source {
-                name: name.into(),
-                text: text.into(),
-                directory: PathBuf::new(),
-            }),
-            _ if !Path::new(name).exists() => {
-                let known: Vec<&str> = studies::names().collect();
-                let message = format!("no study `{name}`: neither a file nor one of latlab's own");
-                Err(Failure::new(
-                    message,
-                    format!("latlab's own: {}", known.join(", ")),
-                ))
-            }
-            _ => Source::read(Path::new(name)),
+        if Path::new(name).exists() {
+            return Source::read(Path::new(name));
         }
+        let Some(text) = studies::built_in(name) else {
+            let known: Vec<&str> = studies::names().collect();
+            let message = format!("no study `{name}`: neither a file nor one of latlab's own");
+            let hint = format!("latlab's own: {}", known.join(", "));
+            return Err(Failure::new(message, hint));
+        };
+        Ok(Source {
+            name: name.into(),
+            text: text.into(),
+            directory: PathBuf::new(),
+        })
     }
 
     /// Refuses a study instead of a lab, or a lab instead of a study: otherwise each of its keys would be a mistake.

@@ -2,7 +2,6 @@
 
 use latlab_model::spec::Study;
 
-use crate::args::Studies;
 use crate::failure::{Failure, Outcome};
 use crate::{print, table};
 
@@ -20,8 +19,8 @@ const BUILT_IN: &[(&str, &str)] = texts! {
     "welch2015", "felter2014", "felter2014-servers", "felter2014-network",
 };
 
-pub fn run(args: &Studies) -> Outcome {
-    if let Some(name) = &args.name {
+pub fn run(name: Option<&str>) -> Outcome {
+    if let Some(name) = name {
         let Some(text) = built_in(name) else {
             let known: Vec<&str> = names().collect();
             return Err(Failure::new(

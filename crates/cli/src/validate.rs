@@ -8,7 +8,7 @@ use latlab_model::plan::{DriverOf, PlannedLab, addressed, wiring};
 use latlab_model::spec::{DocumentKind, MachineFile, ManagedHosts, Recipe, schema};
 use latlab_report::text::plural;
 
-use crate::args::{Document, Schema, Validate};
+use crate::args::{Document, Validate};
 use crate::failure::{Failure, Mistakes, Outcome};
 use crate::files::{self, Machine, Source};
 use crate::format::counted;
@@ -153,8 +153,8 @@ fn to_json(mistakes: &Mistakes) -> serde_json::Value {
     serde_json::json!({ "mistakes": mistakes.all.iter().map(one).collect::<Vec<_>>() })
 }
 
-pub fn schema(args: &Schema) -> Outcome {
-    print::document(match args.document {
+pub fn schema(of: Document) -> Outcome {
+    print::document(match of {
         Document::Lab => schema::LAB,
         Document::Study => schema::STUDY,
     })

@@ -52,7 +52,11 @@ pub enum HostAction {
     /// Start the host with kernel parameters, and verify that its kernel has them.
     Boot(HostBoot),
     /// Show temperatures, fans and power.
-    Sensors(HostSensors),
+    Sensors {
+        /// Output format.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Use the serial console over the network, or record it.
     Console(HostConsole),
 }
@@ -147,13 +151,6 @@ pub struct HostBoot {
     /// Wait this long for the host's answer.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub wait: Duration,
-    /// Output format.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-}
-
-#[derive(Debug, Args)]
-pub struct HostSensors {
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

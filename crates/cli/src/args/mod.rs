@@ -40,8 +40,7 @@ pub use fabric::{
     Show as FabricShow, Store,
 };
 pub use host::{
-    Device, Host, HostAction, HostBoot, HostBootDevice, HostConsole, HostPower, HostSensors,
-    PowerChange,
+    Device, Host, HostAction, HostBoot, HostBootDevice, HostConsole, HostPower, PowerChange,
 };
 pub use image::Image;
 pub use import::{By as MatchBy, Import, ImportCaptures, ImportTopology};
@@ -159,11 +158,18 @@ pub enum Verb {
     /// Forward frames between two interfaces: a device under test by hand (needs root).
     Forward(Forward),
     /// List the studies that come with latlab, or print one.
-    Studies(Studies),
+    Studies {
+        /// Print this one's YAML.
+        name: Option<String>,
+    },
     /// Run a paper's studies again, and put its published figures beside those of this machine.
     Paper(Paper),
     /// Print the JSON Schema of lab.yaml or study.yaml, for editors.
-    Schema(Schema),
+    Schema {
+        /// Document to print the schema of.
+        #[arg(value_enum)]
+        document: Document,
+    },
     /// Print the public key of this machine, which seals links to it from other hosts of a lab (needs root).
     HostKey,
     /// Do a host's share of a study whose lab is on several. `latlab run` calls this on each host by itself.
@@ -502,12 +508,6 @@ pub struct Completions {
 }
 
 #[derive(Debug, Args)]
-pub struct Studies {
-    /// Print this one's YAML.
-    pub name: Option<String>,
-}
-
-#[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   latlab paper                              the papers, and the studies of each
@@ -543,13 +543,6 @@ pub enum Document {
     Lab,
     /// study.yaml
     Study,
-}
-
-#[derive(Debug, Args)]
-pub struct Schema {
-    /// Document to print the schema of.
-    #[arg(value_enum)]
-    pub document: Document,
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub fn run(args: &Host) -> Outcome {
         HostAction::Power(power) => power::run(host, &*controller, power),
         HostAction::BootDevice(boot) => boot_device(host, &*controller, boot),
         HostAction::Boot(boot) => boot::run(host, &*controller, boot),
-        HostAction::Sensors(sensors) => sensors::run(&*controller, sensors),
+        HostAction::Sensors { format } => sensors::run(&*controller, *format),
         HostAction::Console(console) => console::run(host, &*controller, console),
     }
 }

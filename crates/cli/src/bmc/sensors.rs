@@ -3,14 +3,13 @@
 use latlab_bmc::Controller;
 use serde_json::json;
 
-use crate::args::HostSensors;
 use crate::failure::{Outcome, of_controller};
 use crate::format::Format;
 use crate::{print, table};
 
 const HEADER: [&str; 4] = ["SENSOR", "VALUE", "UNIT", "STATE"];
 
-pub fn run(controller: &dyn Controller, args: &HostSensors) -> Outcome {
+pub fn run(controller: &dyn Controller, format: Format) -> Outcome {
     let sensors = controller.sensors().map_err(of_controller)?;
     let rows: Vec<Vec<String>> = sensors
         .iter()
@@ -26,7 +25,7 @@ pub fn run(controller: &dyn Controller, args: &HostSensors) -> Outcome {
             ]
         })
         .collect();
-    print::document(&match args.format {
+    print::document(&match format {
         Format::Table => table::render(&HEADER, &rows),
         Format::Json => format!("{:#}\n", json!(sensors)),
         Format::Csv => table::csv(&HEADER, &rows),

@@ -45,14 +45,13 @@ pub fn relocate(args: &FabricMove) -> Outcome {
                 0 => "nothing was moved".to_string(),
                 done => format!("the first {done} of {} were moved", addresses.len()),
             };
-            let (message, hint) = refusal(&reason, &network, &args.to.host);
-            Err(Failure::new(message, hint).and_hint(so_far))
+            Err(refusal(&reason, &network, &args.to.host).and_hint(so_far))
         }
     }
 }
 
-fn refusal(reason: &Reason, network: &str, host: &str) -> (String, &'static str) {
-    match reason {
+fn refusal(reason: &Reason, network: &str, host: &str) -> Failure {
+    let (message, hint) = match reason {
         Reason::NoNetwork => (
             format!("the fabric has no network `{network}`"),
             "`latlab fabric show` lists the networks",
@@ -81,7 +80,8 @@ fn refusal(reason: &Reason, network: &str, host: &str) -> (String, &'static str)
                 "it has moved meanwhile; without --from it moves from wherever it is",
             )
         }
-    }
+    };
+    Failure::new(message, hint)
 }
 
 fn only_network(client: &Client, keys: &Keys) -> Result<String, Failure> {
@@ -107,10 +107,7 @@ pub fn remove(args: &FabricRemove) -> Outcome {
             println!("removed host `{host}` with {}", count(addresses));
             Ok(ExitCode::SUCCESS)
         }
-        Removed::NoHost => {
-            let (message, hint) = refusal(&Reason::NoHost, "", host);
-            Err(Failure::new(message, hint))
-        }
+        Removed::NoHost => Err(refusal(&Reason::NoHost, "", host)),
         Removed::InUse => Err(Failure::new(
             format!("host `{host}` is in use: its agent runs, or an address has moved just now"),
             "stop `latlab fabric join` there first",
