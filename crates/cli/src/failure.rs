@@ -42,14 +42,6 @@ pub const AT_FAULT: u8 = 2;
 /// A measurement failed or found a difference; input and machine are sound.
 pub const MEASURED_FAILED: u8 = 1;
 
-/// The exit code of what was measured or compared.
-pub fn measured(is_good: bool) -> ExitCode {
-    match is_good {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(MEASURED_FAILED),
-    }
-}
-
 /// The result differs from what it was made of; the input is sound.
 pub const DIFFERS: u8 = 1;
 
@@ -174,6 +166,14 @@ pub trait Hint<T> {
 impl<T, E: Into<anyhow::Error>> Hint<T> for Result<T, E> {
     fn hint(self, hint: impl Into<String>) -> Result<T, Failure> {
         self.map_err(|e| Failure::of(e, hint))
+    }
+}
+
+/// The exit code of what was measured or compared.
+pub fn measured(is_good: bool) -> ExitCode {
+    match is_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(MEASURED_FAILED),
     }
 }
 
