@@ -70,11 +70,15 @@ fn measured(paper: &Paper, args: &args::Paper) -> Result<(Vec<Summary>, ExitCode
     let mut code = ExitCode::SUCCESS;
     for (index, study) in paper.studies.iter().enumerate() {
         eprintln!("study {} of {}: {study}", index + 1, paper.studies.len());
-        let options = args::StudyOptions {
-            replicates,
-            ..args::StudyOptions::default()
+        let options = args::Run {
+            study: study.clone(),
+            runs: args.runs.clone(),
+            options: args::StudyOptions {
+                replicates,
+                ..args::StudyOptions::default()
+            },
+            ..args::Run::default()
         };
-        let options = args::Run::of_study(study, &args.runs, options);
         match run::measure(&options, Some(&stop)) {
             Ok(Some(done)) => {
                 summaries.push(report::write(&done.dir)?);

@@ -21,7 +21,7 @@ mod streams;
 mod study;
 mod traffic;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use latlab_model::plan::PartNumber;
@@ -317,7 +317,7 @@ pub struct Destroy {
     pub yes: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(
     after_help = "Example: latlab run first-light\n         latlab run studies/paths.yaml --runs /tmp/runs"
 )]
@@ -352,23 +352,6 @@ pub struct Run {
     /// Only show the trials in their order.
     #[arg(long)]
     pub dry_run: bool,
-}
-
-impl Run {
-    /// A study with these options and no other.
-    pub fn of_study(study: &str, runs: &Path, options: StudyOptions) -> Run {
-        Run {
-            study: study.to_owned(),
-            runs: runs.to_path_buf(),
-            options,
-            keep: false,
-            format: Format::default(),
-            part: None,
-            sensors: Vec::new(),
-            hosts: PathBuf::new(),
-            dry_run: false,
-        }
-    }
 }
 
 #[derive(Debug, Args)]

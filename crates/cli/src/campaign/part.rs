@@ -67,17 +67,15 @@ pub fn measure(campaign: &CampaignDir, number: u32) -> Outcome {
 }
 
 fn options(campaign: &CampaignDir, record: &Record, number: u32) -> args::Run {
-    let study = campaign.study();
     args::Run {
+        study: campaign.study().to_string_lossy().into_owned(),
+        runs: campaign.parts(),
+        options: record.options.clone(),
         part: Some(PartNumber {
             number,
             of: record.parts,
         }),
-        ..args::Run::of_study(
-            &study.to_string_lossy(),
-            &campaign.parts(),
-            record.options.clone(),
-        )
+        ..args::Run::default()
     }
 }
 

@@ -110,14 +110,15 @@ fn problems(reverted: &Reverted) -> Vec<Vec<String>> {
 
 fn text(reverted: &Reverted) -> String {
     let mut out = String::new();
-    for p in &reverted.foreign {
-        line!(out, "left alone: {}: {}", p.item, p.reason);
-    }
-    for p in &reverted.failed {
-        line!(out, "not restored: {}: {}", p.item, p.reason);
-    }
-    for p in &reverted.strayed {
-        line!(out, "moved by others: {}: {}", p.item, p.reason);
+    let problems = [
+        ("left alone", &reverted.foreign),
+        ("not restored", &reverted.failed),
+        ("moved by others", &reverted.strayed),
+    ];
+    for (what, all) in problems {
+        for p in all {
+            line!(out, "{what}: {}: {}", p.item, p.reason);
+        }
     }
     let Reverted {
         restored,
