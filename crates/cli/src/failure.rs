@@ -152,6 +152,16 @@ pub fn explain(error: impl Into<lab::Error>) -> Failure {
     Failure::of(error, hint).with_code(code)
 }
 
+/// Makes failures of errors that know their hint.
+pub fn hinted<E: Into<anyhow::Error>, H: Into<String>>(
+    hint: impl Fn(&E) -> H,
+) -> impl Fn(E) -> Failure {
+    move |error| {
+        let hint = hint(&error);
+        Failure::of(error, hint)
+    }
+}
+
 /// An error of a machine's management controller.
 pub fn of_controller(error: latlab_bmc::Error) -> Failure {
     let hint = error.hint();

@@ -10,7 +10,7 @@ use latlab_model::boot;
 
 use crate::args::Image;
 use crate::downloads::Lines;
-use crate::failure::{Failure, Outcome, need_root};
+use crate::failure::{Failure, Outcome, hinted, need_root};
 
 pub fn run(args: &Image) -> Outcome {
     need_root(
@@ -32,7 +32,7 @@ pub fn run(args: &Image) -> Outcome {
         digest,
         kernel,
         was_there,
-    } = made.map_err(failed)?;
+    } = made.map_err(hinted(Error::hint))?;
     let how = if was_there { "in the cache" } else { "made" };
     let mut text = format!("{how}: sha256:{digest}\n{}\n", root.display());
     if let Some(kernel) = kernel {
@@ -45,7 +45,7 @@ pub fn run(args: &Image) -> Outcome {
 fn make_live(args: &Image) -> Outcome {
     let dirs = Dirs::from_env();
     let text = args.file.to_string_lossy();
-    let image = Root::find(&text, Path::new("")).map_err(failed)?;
+    let image = Root::find(&text, Path::new("")).map_err(hinted(Error::hint))?;
     let lines = Lines::default();
     let tell = |step: &str| lines.tell(step);
     if let (true, Root::Recipe(file)) = (args.again, &image) {
@@ -54,7 +54,7 @@ fn make_live(args: &Image) -> Outcome {
             output: None,
         };
         let cache = Cache::new(dirs.cache().join("images"));
-        cache.make(file, wish, &tell).map_err(failed)?;
+        cache.make(file, wish, &tell).map_err(hinted(Error::hint))?;
     }
     let wrong = |(message, hint): (String, String)| Failure::new(message, hint);
     let parameters = boot::words(&args.cmdline).map_err(wrong)?;
@@ -70,15 +70,7 @@ fn make_live(args: &Image) -> Outcome {
         (None, Some(file)) => (file, live::iso::make(file, &tell, make), "starts"),
         (None, None) => return Ok(ExitCode::SUCCESS),
     };
-    let made = made.map_err(|error| {
-        let hint = error.hint();
-        Failure::of(error, hint)
-    })?;
+    let made = made.map_err(hinted(live::Error::hint))?;
     println!("{}: {how} Linux {}", path.display(), made.kernel());
     Ok(ExitCode::SUCCESS)
-}
-
-fn failed(error: Error) -> Failure {
-    let hint = error.hint();
-    Failure::of(error, hint)
 }

@@ -7,7 +7,7 @@ use latlab_explorer::{ServeError, Server, Settings};
 use latlab_host::dirs::Dirs;
 
 use crate::args::Serve;
-use crate::failure::{Failure, Hint, Outcome};
+use crate::failure::{Failure, Hint, Outcome, hinted};
 use crate::signals::stop_flag;
 
 pub fn run(args: &Serve) -> Outcome {
@@ -25,10 +25,7 @@ pub fn run(args: &Serve) -> Outcome {
         runs,
         listen: args.listen,
     };
-    let server = Server::start(settings).map_err(|error| {
-        let hint = hint(&error);
-        Failure::of(error, hint)
-    })?;
+    let server = Server::start(settings).map_err(hinted(hint))?;
     let stop = stop_flag()?;
     let mut text = format!("{}\n", server.url());
     line!(text, "serving {}; Ctrl-C ends it", server.runs().display());

@@ -9,14 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use latlab_bmc::{BootDevice, Controller, Switch, switch_and_wait};
-use latlab_host::live::Live;
+use latlab_host::live::{Error, Live};
 use latlab_model::diagnostic::{plain, shown};
 use latlab_model::spec::ManagedHost;
 
 use super::answer;
 use crate::args::HostBoot;
 use crate::bmc::session::{POLL, Session, create, reason};
-use crate::failure::{Failure, Hint, INTERRUPTED, of_controller};
+use crate::failure::{Failure, Hint, INTERRUPTED, hinted, of_controller};
 use crate::{reboot, signals};
 
 /// Time in which a controller opens the console, and in which it switches the power.
@@ -34,11 +34,7 @@ pub(super) fn boot(
     args: &HostBoot,
 ) -> Result<String, Failure> {
     let stop = signals::stop_flag()?;
-    let of_live = |error: latlab_host::live::Error| {
-        let hint = error.hint();
-        Failure::of(error, hint)
-    };
-    let live = Live::open(directory).map_err(of_live)?;
+    let live = Live::open(directory).map_err(hinted(Error::hint))?;
     // The reason of one that is away or refuses is better told than that of a console which does not open.
     controller.power().map_err(of_controller)?;
     let mut ear = Ear::open(host, controller, args, &stop)?;
@@ -46,7 +42,7 @@ pub(super) fn boot(
     let mut words = parameters.to_vec();
     words.push(format!("latlab.boot={id}"));
     let start = || -> Result<(String, Instant), Failure> {
-        let wanted = live.boot_with(&words).map_err(of_live)?;
+        let wanted = live.boot_with(&words).map_err(hinted(Error::hint))?;
         let pxe = controller.boot_once(BootDevice::Pxe, args.uefi);
         pxe.map_err(of_controller)?;
         let end = Instant::now() + args.wait;
