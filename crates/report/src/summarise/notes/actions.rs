@@ -2,7 +2,7 @@
 
 use latlab_model::results::{ActionKind, ActionRecord, Note, Severity};
 
-use super::context::{Context, note};
+use super::context::Context;
 use crate::lives::done;
 use crate::stats::Pooled;
 use crate::text;
@@ -42,8 +42,7 @@ pub(super) fn actions(context: &Context<'_>) -> Option<Note> {
         text::nanos(silences.min() as f64),
         text::nanos(silences.max() as f64),
     );
-    let cells = context.cells_of(&trials);
-    Some(note(Severity::Info, "actions", text, cells))
+    context.note_on(&trials, Severity::Info, "actions", text)
 }
 
 fn sorted(values: impl Iterator<Item = u64>) -> Vec<i64> {

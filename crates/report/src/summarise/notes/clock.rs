@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use latlab_model::results::{Note, Severity};
 
-use super::context::{Context, note, numbers};
+use super::context::{Context, numbers};
 use crate::summarise::trials::TrialData;
 use crate::text;
 
@@ -25,14 +25,7 @@ pub(super) fn wrapped(context: &Context<'_>) -> Option<Note> {
         text::plural(jumps as usize, "time"),
         numbers(&trials)
     );
-    (jumps > 0).then(|| {
-        note(
-            Severity::Serious,
-            "clock-wrap",
-            text,
-            context.cells_of(&trials),
-        )
-    })
+    context.note_on(&trials, Severity::Serious, "clock-wrap", text)
 }
 
 pub(super) fn negative(context: &Context<'_>) -> Option<Note> {
@@ -44,14 +37,7 @@ pub(super) fn negative(context: &Context<'_>) -> Option<Note> {
         text::plural(samples as usize, "sample"),
         numbers(&trials)
     );
-    (samples > 0).then(|| {
-        note(
-            Severity::Serious,
-            "negative",
-            text,
-            context.cells_of(&trials),
-        )
-    })
+    context.note_on(&trials, Severity::Serious, "negative", text)
 }
 
 pub(super) fn identical(context: &Context<'_>) -> Option<Note> {
@@ -75,14 +61,7 @@ pub(super) fn identical(context: &Context<'_>) -> Option<Note> {
          two measurements agree like that.",
         numbers(&same)
     );
-    (!same.is_empty()).then(|| {
-        note(
-            Severity::Serious,
-            "identical",
-            text,
-            context.cells_of(&same),
-        )
-    })
+    context.note_on(&same, Severity::Serious, "identical", text)
 }
 
 pub(super) fn clock(context: &Context<'_>) -> Option<Note> {
@@ -115,5 +94,5 @@ pub(super) fn clock(context: &Context<'_>) -> Option<Note> {
     } else {
         Severity::Caution
     };
-    Some(note(severity, "clock", text, context.cells_of(&trials)))
+    context.note_on(&trials, severity, "clock", text)
 }

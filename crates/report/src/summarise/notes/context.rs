@@ -34,6 +34,17 @@ impl<'a> Context<'a> {
         self.trials.values().filter(|trial| holds(trial)).collect()
     }
 
+    /// A note on trials and their cells; `None` if there are none.
+    pub fn note_on(
+        &self,
+        trials: &[&TrialData],
+        severity: Severity,
+        code: &str,
+        text: String,
+    ) -> Option<Note> {
+        (!trials.is_empty()).then(|| note(severity, code, text, self.cells_of(trials)))
+    }
+
     pub fn cells_of(&self, trials: &[&TrialData]) -> Vec<String> {
         self.cells_where(|cell| trials.iter().any(|trial| trial.summary.cell == cell.id))
     }

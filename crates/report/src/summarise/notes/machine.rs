@@ -140,14 +140,7 @@ pub(super) fn overloaded(context: &Context<'_>) -> Option<Note> {
         list.join("; "),
         beside(consumers)
     );
-    (!trials.is_empty()).then(|| {
-        note(
-            Severity::Caution,
-            "overloaded",
-            text,
-            context.cells_of(&trials),
-        )
-    })
+    context.note_on(&trials, Severity::Caution, "overloaded", text)
 }
 
 /// A sentence on the processes beside the lab that had the most of the CPUs, and on what helps against them.
@@ -179,7 +172,7 @@ pub(super) fn repeated(context: &Context<'_>) -> Option<Note> {
         text::plural(trials.len(), "trial"),
         text::plural(discarded as usize, "attempt")
     );
-    (!trials.is_empty()).then(|| note(Severity::Info, "repeated", text, context.cells_of(&trials)))
+    context.note_on(&trials, Severity::Info, "repeated", text)
 }
 
 /// An interval knows nothing of machine states that the replicates did not meet; trials that disagree are a
@@ -224,7 +217,6 @@ pub(super) fn unstable(context: &Context<'_>) -> Option<Note> {
 pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
     let intruders = |trial: &TrialData| trial.record.as_ref().map_or(0, |r| r.intruders.len());
     let trials = context.trials_where(|trial| intruders(trial) > 0);
-    trials.first()?;
     let all = trials.iter().filter_map(|trial| trial.record.as_ref());
     let mut time: BTreeMap<(IntruderKind, &str), (u64, u64)> = BTreeMap::new();
     for one in all.flat_map(|record| &record.intruders) {
@@ -248,12 +240,7 @@ pub(super) fn invaded(context: &Context<'_>) -> Option<Note> {
         text::plural(trials.len(), "trial"),
         text::some_of(&shown.collect::<Vec<_>>())
     );
-    Some(note(
-        Severity::Info,
-        "invaded",
-        text,
-        context.cells_of(&trials),
-    ))
+    context.note_on(&trials, Severity::Info, "invaded", text)
 }
 
 pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
@@ -276,12 +263,7 @@ pub(super) fn floor(context: &Context<'_>) -> Option<Note> {
         text::quantity(worst, "1"),
         text::plural(trials.len(), "trial")
     );
-    Some(note(
-        Severity::Info,
-        "floor",
-        text,
-        context.cells_of(&trials),
-    ))
+    context.note_on(&trials, Severity::Info, "floor", text)
 }
 
 pub(super) fn steal_aside(context: &Context<'_>) -> Option<Note> {

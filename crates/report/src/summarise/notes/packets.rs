@@ -35,12 +35,7 @@ pub(super) fn miscounted(context: &Context<'_>) -> Option<Note> {
         text::count(first.facts.rows),
         text::count(first.facts.received),
     );
-    Some(note(
-        Severity::Caution,
-        "counters",
-        text,
-        context.cells_of(&trials),
-    ))
+    context.note_on(&trials, Severity::Caution, "counters", text)
 }
 
 /// Packets that arrived without the stamps of both cards: they are counted and have no row.

@@ -56,12 +56,7 @@ pub(super) fn unreadable(context: &Context<'_>) -> Option<Note> {
         "Left out because they cannot be read: {} ({first}).",
         numbers(&trials)
     );
-    Some(note(
-        Severity::Serious,
-        "unreadable",
-        text,
-        context.cells_of(&trials),
-    ))
+    context.note_on(&trials, Severity::Serious, "unreadable", text)
 }
 
 pub(super) fn failed(context: &Context<'_>) -> Option<Note> {
