@@ -221,15 +221,10 @@ impl<'a> DeviceTimeline<'a> {
         }
         let mut cut = Vec::new();
         for span in spans {
-            let mut at = span.start_ns;
             let next = self.held.partition_point(|&(_, to, _)| to <= span.start_ns);
-            for &(from, to, act) in self.held[next..].iter().take_while(|h| h.0 < span.end_ns) {
-                let (from, to) = (from.max(at), to.min(span.end_ns));
-                push(&mut cut, span.within(at, from));
-                push(&mut cut, Span::new(from, to, Cause::Held(act), None));
-                at = to.max(at);
-            }
-            push(&mut cut, span.within(at, span.end_ns));
+            let held = self.held[next..].iter().take_while(|h| h.0 < span.end_ns);
+            let parts = held.map(|&(from, to, act)| (from, to, Cause::Held(act), None));
+            span.push_divided(parts, &mut cut);
         }
         cut
     }
@@ -290,17 +285,9 @@ impl<'a> DeviceTimeline<'a> {
         let known_from = complete.map_or(to, |&(_, from)| from.clamp(from.min(to), to));
         let begin = from.max(known_from).min(to);
         push(spans, Span::new(from, begin, Cause::NotRecorded, Some(cpu)));
-        let Some(timeline) = self.timelines.cpus.get(&cpu) else {
-            // A watched CPU without events.
-            let nothing = Step {
-                at_ns: begin,
-                task: None,
-                context: CpuContext::Task,
-            };
-            self.without_steal(cpu, begin, to, cause(&nothing), spans);
-            return;
-        };
-        let steps = timeline.between(begin, to);
+        // A watched CPU may have no events.
+        let timeline = self.timelines.cpus.get(&cpu);
+        let steps = timeline.map_or(&[][..], |timeline| timeline.between(begin, to));
         let first = steps.first().map_or(to, |step| step.at_ns);
         if first > begin {
             let before = Step {
@@ -318,18 +305,11 @@ impl<'a> DeviceTimeline<'a> {
     }
 
     fn without_steal(&self, cpu: u16, from: u64, to: u64, cause: Cause, spans: &mut Vec<Span>) {
-        let mut at = from;
-        let held = Span::new(from, to, cause, Some(cpu));
-        if let Some(stolen) = self.stolen.get(&cpu) {
-            let next = stolen.partition_point(|&(_, end)| end <= from);
-            for &(start, end) in stolen[next..].iter().take_while(|s| s.0 < to) {
-                push(spans, held.within(at, start.clamp(at, to)));
-                let (start, end) = (start.max(at), end.min(to));
-                push(spans, Span::new(start, end, Cause::Steal, Some(cpu)));
-                at = end.clamp(at, to);
-            }
-        }
-        push(spans, held.within(at, to));
+        let stolen = self.stolen.get(&cpu).map_or(&[][..], Vec::as_slice);
+        let next = stolen.partition_point(|&(_, end)| end <= from);
+        let stolen = stolen[next..].iter().take_while(|s| s.0 < to);
+        let parts = stolen.map(|&(start, end)| (start, end, Cause::Steal, Some(cpu)));
+        Span::new(from, to, cause, Some(cpu)).push_divided(parts, spans);
     }
 
     /// The interrupt of the task on a CPU, if any.

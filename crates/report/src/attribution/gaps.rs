@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::cause::Cause;
 use super::ranges::joined;
-use super::span::{Span, push};
+use super::span::Span;
 use super::task_states::State;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,13 +87,9 @@ impl Gaps {
         }
         let mut all = Vec::new();
         for span in spans {
-            let mut at = span.start_ns;
-            for (from, to) in self.between(span.start_ns, span.end_ns) {
-                push(&mut all, span.within(at, from));
-                push(&mut all, Span::new(from, to, Cause::NotRecorded, span.cpu));
-                at = to;
-            }
-            push(&mut all, span.within(at, span.end_ns));
+            let gaps = self.between(span.start_ns, span.end_ns);
+            let parts = gaps.map(|(from, to)| (from, to, Cause::NotRecorded, span.cpu));
+            span.push_divided(parts, &mut all);
         }
         all
     }

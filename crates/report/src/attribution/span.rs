@@ -32,6 +32,22 @@ impl Span {
             ..self.clone()
         }
     }
+
+    /// Adds this span with parts of it, in order, that have other causes and CPUs.
+    pub fn push_divided(
+        &self,
+        parts: impl Iterator<Item = (u64, u64, Cause, Option<u16>)>,
+        into: &mut Vec<Span>,
+    ) {
+        let mut at = self.start_ns;
+        for (from, to, cause, cpu) in parts {
+            let (from, to) = (from.clamp(at, self.end_ns), to.clamp(at, self.end_ns));
+            push(into, self.within(at, from));
+            push(into, Span::new(from, to, cause, cpu));
+            at = to;
+        }
+        push(into, self.within(at, self.end_ns));
+    }
 }
 
 /// One interruption, possibly in pieces.

@@ -367,20 +367,14 @@ impl<'a> Stretch<'a> {
             push(into, span.clone());
             return;
         }
-        let mut at = span.start_ns;
         let next = self
             .unusual
             .partition_point(|&(_, end, _)| end <= span.start_ns);
         let inside = self.unusual[next..]
             .iter()
             .take_while(|u| u.0 < span.end_ns);
-        for (start, end, cause) in inside {
-            push(into, span.within(at, (*start).clamp(at, span.end_ns)));
-            let (from, to) = ((*start).max(at), (*end).min(span.end_ns));
-            push(into, Span::new(from, to, cause.clone(), span.cpu));
-            at = (*end).clamp(at, span.end_ns);
-        }
-        push(into, span.within(at, span.end_ns));
+        let parts = inside.map(|(start, end, cause)| (*start, *end, cause.clone(), span.cpu));
+        span.push_divided(parts, into);
     }
 
     fn explain(&self, members: Vec<usize>) -> Vec<(usize, Explained)> {
