@@ -314,10 +314,7 @@ impl<'a> DeviceTimeline<'a> {
 
     /// The interrupt of the task on a CPU, if any.
     fn interrupted_by(&self, step: &Step) -> Option<Cause> {
-        let name = |index: usize| self.timelines.names.get(index).cloned().unwrap_or_default();
         match step.context {
-            CpuContext::Task => None,
-            CpuContext::Fault => Some(Cause::PageFault),
             // The device's transmit raises a softirq for its own packet.
             CpuContext::Soft {
                 number: NET_TX | NET_RX,
@@ -333,12 +330,7 @@ impl<'a> DeviceTimeline<'a> {
                 own,
                 ..
             } if own > 0 && polled <= own => None,
-            CpuContext::Soft { number, .. } => Some(Cause::SoftIrq(number)),
-            CpuContext::Irq(index) => Some(Cause::HardIrq(name(index))),
-            CpuContext::Nmi => Some(Cause::Nmi),
-            CpuContext::Tick => Some(Cause::Tick),
-            CpuContext::Timer(index) => Some(Cause::Timer(name(index))),
-            CpuContext::Vector(kind) => Some(Cause::Ipi(kind)),
+            context => self.timelines.cause(context),
         }
     }
 

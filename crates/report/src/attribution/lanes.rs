@@ -6,7 +6,7 @@ use super::capture::Capture;
 use super::cause::Cause;
 use super::gaps::Gaps;
 use super::steal::{self, Stolen};
-use super::timeline::{CpuContext, Step, TapTimes, Timelines};
+use super::timeline::{Step, TapTimes, Timelines};
 
 const NOT_KNOWN: &str = "not known";
 
@@ -85,9 +85,11 @@ impl<'a> Lanes<'a> {
             if tasks.last().is_none_or(|(_, last)| *last != task) {
                 tasks.push((begin, task));
             }
-            let Some(name) = self.context(step.context).filter(|_| begin < end) else {
+            let cause = self.timelines.cause(step.context);
+            let Some(cause) = cause.filter(|_| begin < end) else {
                 continue;
             };
+            let name = cause.to_string();
             match upon.last_mut() {
                 Some((_, last, same)) if *last == begin && *same == name => *last = end,
                 _ => upon.push((begin, end, name)),
@@ -114,21 +116,6 @@ impl<'a> Lanes<'a> {
                 task_name(pid, known.map_or("", |known| known.name.as_str()))
             }
         }
-    }
-
-    fn context(&self, context: CpuContext) -> Option<String> {
-        let name = |index: usize| self.timelines.names.get(index).cloned().unwrap_or_default();
-        let cause = match context {
-            CpuContext::Task => return None,
-            CpuContext::Fault => Cause::PageFault,
-            CpuContext::Soft { number, .. } => Cause::SoftIrq(number),
-            CpuContext::Irq(index) => Cause::HardIrq(name(index)),
-            CpuContext::Nmi => Cause::Nmi,
-            CpuContext::Tick => Cause::Tick,
-            CpuContext::Timer(index) => Cause::Timer(name(index)),
-            CpuContext::Vector(kind) => Cause::Ipi(kind),
-        };
-        Some(cause.to_string())
     }
 }
 

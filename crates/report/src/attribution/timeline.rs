@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use latlab_samples::Passage;
 use latlab_wire::trace::{Event, EventKind, vector};
 
+use super::cause::Cause;
 use super::faults::Faults;
 use super::gaps::Gaps;
 use super::softirq::NET_RX;
@@ -110,7 +111,7 @@ impl TapTimes {
 pub struct Timelines {
     pub cpus: BTreeMap<u16, CpuTimeline>,
     pub tasks: HashMap<u32, Task>,
-    pub names: Vec<String>,
+    names: Vec<String>,
     /// Begin and end of each NET_RX softirq, by CPU.
     pub received: BTreeMap<u16, Vec<(u64, u64)>>,
 }
@@ -238,6 +239,21 @@ impl Timelines {
             pending.last_ns = event.time_ns;
         }
         all
+    }
+
+    /// The cause for which a CPU's task stands still; `None` while it runs.
+    pub fn cause(&self, context: CpuContext) -> Option<Cause> {
+        let name = |index: usize| self.names.get(index).cloned().unwrap_or_default();
+        Some(match context {
+            CpuContext::Task => return None,
+            CpuContext::Fault => Cause::PageFault,
+            CpuContext::Soft { number, .. } => Cause::SoftIrq(number),
+            CpuContext::Irq(index) => Cause::HardIrq(name(index)),
+            CpuContext::Nmi => Cause::Nmi,
+            CpuContext::Tick => Cause::Tick,
+            CpuContext::Timer(index) => Cause::Timer(name(index)),
+            CpuContext::Vector(kind) => Cause::Ipi(kind),
+        })
     }
 
     /// Events were lost: the CPU's context is unknown.
