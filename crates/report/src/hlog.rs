@@ -15,7 +15,6 @@ use hdrhistogram::serialization::interval_log::{
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
 use crate::summarise::trials::TrialData;
-use crate::time::unix_seconds;
 
 /// Significant decimal digits of every histogram.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -130,6 +129,12 @@ fn histogram(sorted: &[i64]) -> Result<Histogram<u64>, String> {
             .map_err(|source| source.to_string())?;
     }
     Ok(histogram)
+}
+
+/// Seconds since 1970-01-01T00:00:00Z; `None` when the text is not a time (RFC 3339).
+fn unix_seconds(text: &str) -> Option<f64> {
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.as_duration().as_secs_f64())
 }
 
 /// A tag ends at a comma and a line at a newline; levels are free text.

@@ -36,7 +36,6 @@ mod sweeps;
 mod table;
 pub mod terminal;
 pub mod text;
-mod time;
 
 /// The synthetic run of tests and the example; it lives beside the tests because it is no part of the product.
 #[cfg(test)]
