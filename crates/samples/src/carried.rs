@@ -39,13 +39,7 @@ fn take(
     from: impl Read,
     written: &mut Vec<String>,
 ) -> Result<(), RunDirError> {
-    let failed = |action| {
-        move |source| RunDirError::Io {
-            action,
-            path: dir.trial_dir(trial),
-            source,
-        }
-    };
+    let failed = |action| RunDirError::io(action, dir.trial_dir(trial));
     let mut archive = tar::Archive::new(from);
     for entry in archive.entries().map_err(failed("read"))? {
         let mut entry = entry.map_err(failed("read"))?;

@@ -62,6 +62,21 @@ pub enum RunDirError {
     Outside { path: PathBuf, named: String },
 }
 
+impl RunDirError {
+    /// What the system says of an action on a path.
+    pub(crate) fn io<E: Into<io::Error>>(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(E) -> Self {
+        let path = path.into();
+        move |source| Self::Io {
+            action,
+            path,
+            source: source.into(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Damage {
     Missing,
@@ -78,19 +93,14 @@ impl RunDir {
     /// Creates a run directory and its parents. Fails when something is there already, or the system refuses.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self, RunDirError> {
         let root = root.into();
-        let failed = |path: &Path, source| RunDirError::Io {
-            action: "create",
-            path: path.to_owned(),
-            source,
-        };
         if let Some(parent) = root.parent() {
-            fs::create_dir_all(parent).map_err(|e| failed(parent, e))?;
+            fs::create_dir_all(parent).map_err(RunDirError::io("create", parent))?;
         }
         match fs::create_dir(&root) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(RunDirError::Taken { path: root });
             }
-            made => made.map_err(|e| failed(&root, e))?,
+            made => made.map_err(RunDirError::io("create", &root))?,
         }
         let run = Self::at(root)?;
         let owner = rustix::fs::fstat(&run.directory).map(|found| found.st_uid);
@@ -119,11 +129,7 @@ impl RunDir {
         match run.place("manifest.json").open() {
             Ok(_) => Ok(run),
             Err(e) if missing(&e) => Err(RunDirError::NotARun { path: run.root }),
-            Err(source) => Err(RunDirError::Io {
-                action: "read",
-                path: run.manifest_path(),
-                source,
-            }),
+            Err(error) => Err(RunDirError::io("read", run.manifest_path())(error)),
         }
     }
 
@@ -134,17 +140,11 @@ impl RunDir {
             return Err(RunDirError::Link { path: root });
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::open(&plain, flags, Mode::empty()) {
-            Ok(directory) => Ok(Self {
-                root,
-                directory: Arc::new(directory),
-            }),
-            Err(errno) => Err(RunDirError::Io {
-                action: "open",
-                path: root,
-                source: errno.into(),
-            }),
-        }
+        let opened = rustix::fs::open(&plain, flags, Mode::empty());
+        Ok(Self {
+            directory: Arc::new(opened.map_err(RunDirError::io("open", &root))?),
+            root,
+        })
     }
 
     /// A file of the run directory by its name in it.
@@ -157,11 +157,7 @@ impl RunDir {
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), RunDirError> {
         let place = self.place(name);
         let written = place.create().and_then(|mut file| file.write_all(contents));
-        written.map_err(|source| RunDirError::Io {
-            action: "write",
-            path: place.path().to_owned(),
-            source,
-        })
+        written.map_err(RunDirError::io("write", place.path()))
     }
 
     /// Reads a file whole. Fails when it is missing or larger than a document may be.
@@ -173,19 +169,13 @@ impl RunDir {
     pub(crate) fn copy(&self, from: &Self, name: &str) -> Result<(), RunDirError> {
         self.make_dir_of(name)?;
         let (source, target) = (from.place(name), self.place(name));
-        let read = source.open().map_err(|error| ("read", &source, error));
-        let copied = read.and_then(|mut read| {
-            let written = target
-                .create()
-                .and_then(|mut written| io::copy(&mut read, &mut written));
-            written.map_err(|error| ("write", &target, error))
-        });
-        let failed = |(action, place, source): (_, &Place, _)| RunDirError::Io {
-            action,
-            path: place.path().to_owned(),
-            source,
-        };
-        copied.map(drop).map_err(failed)
+        let read = source.open();
+        let mut read = read.map_err(RunDirError::io("read", source.path()))?;
+        let written = target
+            .create()
+            .and_then(|mut written| io::copy(&mut read, &mut written));
+        written.map_err(RunDirError::io("write", target.path()))?;
+        Ok(())
     }
 
     pub(crate) fn read_record(&self, name: &str) -> Result<Trial, RunDirError> {
@@ -220,11 +210,7 @@ impl RunDir {
                 Err(errno) => Err(errno.into()),
             }
         });
-        made.map_err(|source| RunDirError::Io {
-            action: "create",
-            path: self.root.join(name),
-            source,
-        })
+        made.map_err(RunDirError::io("create", self.root.join(name)))
     }
 
     pub fn root(&self) -> &Path {
@@ -340,13 +326,8 @@ impl RunDir {
     pub fn set_aside(&self, mut attempt: Trial) -> Result<(), RunDirError> {
         let from = trial_name(attempt.trial);
         let to = format!("{from}-discarded-{}", attempt.repeats + 1);
-        rustix::fs::renameat(&self.directory, &from, &self.directory, &to).map_err(|errno| {
-            RunDirError::Io {
-                action: "rename",
-                path: self.root.join(&from),
-                source: errno.into(),
-            }
-        })?;
+        rustix::fs::renameat(&self.directory, &from, &self.directory, &to)
+            .map_err(RunDirError::io("rename", self.root.join(&from)))?;
         attempt.discarded = true;
         for name in attempt.files() {
             if let Some(rest) = name.strip_prefix(&from) {
@@ -439,11 +420,7 @@ impl RunDir {
 
     /// Adds every regular file below `relative`, in no particular order, without following symbolic links.
     fn list(&self, relative: &str, names: &mut Vec<String>) -> Result<(), RunDirError> {
-        let error = |source| RunDirError::Io {
-            action: "list",
-            path: self.root.join(relative),
-            source,
-        };
+        let error = |source: io::Error| RunDirError::io("list", self.root.join(relative))(source);
         let directory = directory_below(&self.directory, Path::new(relative)).map_err(error)?;
         let entries = Dir::new(directory).map_err(|e| error(e.into()))?;
         for entry in entries {
@@ -467,11 +444,8 @@ impl RunDir {
 /// Fails when the disk does not take it; the old contents are then still there.
 pub fn write_atomically(place: impl Into<Place>, contents: &[u8]) -> Result<(), RunDirError> {
     let place = place.into();
-    place.replace(contents).map_err(|source| RunDirError::Io {
-        action: "write",
-        path: place.path().to_owned(),
-        source,
-    })
+    let written = place.replace(contents);
+    written.map_err(RunDirError::io("write", place.path()))
 }
 
 fn record_name(trial: u32) -> String {
@@ -496,11 +470,7 @@ fn read_whole(place: &Place) -> Result<Vec<u8>, RunDirError> {
             Ok(bytes)
         }
     };
-    read().map_err(|source| RunDirError::Io {
-        action: "read",
-        path: place.path().to_owned(),
-        source,
-    })
+    read().map_err(RunDirError::io("read", place.path()))
 }
 
 fn read_json<T: DeserializeOwned>(place: &Place, what: &'static str) -> Result<T, RunDirError> {
@@ -517,11 +487,7 @@ fn write_json<T: Serialize>(place: Place, document: &T) -> Result<(), RunDirErro
 }
 
 fn write_bytes(place: Place, json: serde_json::Result<Vec<u8>>) -> Result<(), RunDirError> {
-    let mut bytes = json.map_err(|source| RunDirError::Io {
-        action: "write",
-        path: place.path().to_owned(),
-        source: source.into(),
-    })?;
+    let mut bytes = json.map_err(RunDirError::io("write", place.path()))?;
     bytes.push(b'\n');
     write_atomically(place, &bytes)
 }
@@ -539,12 +505,8 @@ fn check_format(path: &Path, found: &str, expected: &'static str) -> Result<(), 
 }
 
 fn checksum(place: &Place) -> Result<String, RunDirError> {
-    let error = |source| RunDirError::Io {
-        action: "read",
-        path: place.path().to_owned(),
-        source,
-    };
-    sha256(&mut place.open().map_err(error)?).map_err(error)
+    let sum = place.open().and_then(|mut file| sha256(&mut file));
+    sum.map_err(RunDirError::io("read", place.path()))
 }
 
 /// SHA-256 of all that a file has, in hexadecimal digits.
