@@ -5,13 +5,15 @@
 //! packet or a response never came. Columns are delta-encoded: timestamps and sequence numbers grow steadily,
 //! so a row costs about 4 to 10 bytes instead of 48.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use latlab_model::results::SAMPLE_COLUMNS;
-use parquet::basic::{Repetition, Type as PhysicalType};
+use parquet::basic::{Compression, Encoding, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 /// Columns that are never null; the rest of [`SAMPLE_COLUMNS`] is null for a lost sample.
 pub(crate) const REQUIRED_COLUMNS: usize = 3;
@@ -21,7 +23,7 @@ pub(crate) const REQUIRED_COLUMNS: usize = 3;
 pub(crate) const ROWS_AT_ONCE: usize = 1 << 17;
 
 /// Key and value in the file's metadata that mark latlab's files.
-pub(crate) const FORMAT_KEY: &str = "latlab.format";
+const FORMAT_KEY: &str = "latlab.format";
 pub(crate) const FORMAT: &str = "latlab.samples/1";
 
 /// One transaction or packet. Times are nanoseconds since the start of the measurement on the
@@ -61,6 +63,42 @@ pub enum SamplesError {
     /// A sequence number or arrival beyond what a signed 64-bit column can hold.
     #[error("cannot write sample {seq} to {path}: out of range")]
     Range { path: PathBuf, seq: u64 },
+}
+
+impl SamplesError {
+    /// What the system says of an action on a file.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// What the Parquet library says of a file that it reads.
+    pub(crate) fn damaged(path: &Path) -> impl FnOnce(ParquetError) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Damaged { path, source }
+    }
+}
+
+/// How a table of some format is written. Its numbers are delta-encoded.
+pub(crate) fn properties(format: &str, numbers: &[&str]) -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(format!("latlab {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::SNAPPY)
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            FORMAT_KEY.to_owned(),
+            format.to_owned(),
+        )]));
+    for name in numbers {
+        let column = ColumnPath::from(*name);
+        properties = properties.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
 }
 
 pub(crate) fn schema() -> Result<TypePtr, ParquetError> {

@@ -37,17 +37,9 @@ impl SampleReader {
     pub fn open(place: impl Into<Place>) -> Result<Self, SamplesError> {
         let place = place.into();
         let path = place.path().to_path_buf();
-        let file = place.open().map_err(|source| SamplesError::Io {
-            action: "open",
-            path: path.clone(),
-            source,
-        })?;
-        let file = guarded(|| SerializedFileReader::new(file)).map_err(|source| {
-            SamplesError::Damaged {
-                path: path.clone(),
-                source,
-            }
-        })?;
+        let file = place.open().map_err(SamplesError::io("open", &path))?;
+        let file = guarded(|| SerializedFileReader::new(file));
+        let file = file.map_err(SamplesError::damaged(&path))?;
         let foreign = |what| SamplesError::Foreign {
             path: path.clone(),
             what,
@@ -77,10 +69,7 @@ impl SampleReader {
     pub fn next_batch(&mut self, batch: &mut Vec<Sample>) -> Result<bool, SamplesError> {
         batch.clear();
         let read = guarded(|| self.fill(batch));
-        read.map_err(|source| SamplesError::Damaged {
-            path: self.path.clone(),
-            source,
-        })
+        read.map_err(SamplesError::damaged(&self.path))
     }
 
     /// Reads the remaining samples into memory; for tests and small files.

@@ -9,17 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use latlab_wire::trace::{Event, EventKind, TEXT_BYTES};
-use parquet::basic::{Compression, Encoding, Repetition, Type as PhysicalType};
+use parquet::basic::{Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, get_typed_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{ColumnPath, Type};
+use parquet::schema::types::Type;
 
-use crate::format::{FORMAT_KEY, ROWS_AT_ONCE, SamplesError};
+use crate::format::{ROWS_AT_ONCE, SamplesError, properties};
 use crate::place::Place;
 use crate::reader::guarded;
 
@@ -316,14 +314,6 @@ pub fn read_stacks(place: impl Into<Place>) -> Result<Vec<Stack>, SamplesError> 
     Ok(all)
 }
 
-fn io(action: &'static str, path: &Path, source: std::io::Error) -> SamplesError {
-    SamplesError::Io {
-        action,
-        path: path.to_path_buf(),
-        source,
-    }
-}
-
 fn refused(path: &Path, source: ParquetError) -> SamplesError {
     SamplesError::Write {
         path: path.to_path_buf(),
@@ -333,17 +323,16 @@ fn refused(path: &Path, source: ParquetError) -> SamplesError {
 
 fn create(place: &Place, layout: &Layout) -> Result<SerializedFileWriter<File>, SamplesError> {
     let path = place.path();
-    let file = place
-        .create()
-        .map_err(|source| io("create", path, source))?;
+    let file = place.create().map_err(SamplesError::io("create", path))?;
     let schema = layout.schema().map_err(|source| refused(path, source))?;
-    SerializedFileWriter::new(file, Arc::new(schema), Arc::new(layout.properties()))
+    let properties = properties(layout.format, layout.numbers);
+    SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
         .map_err(|source| refused(path, source))
 }
 
 fn finish(path: &Path, file: SerializedFileWriter<File>) -> Result<(), SamplesError> {
     let file = file.into_inner().map_err(|source| refused(path, source))?;
-    file.sync_all().map_err(|source| io("flush", path, source))
+    file.sync_all().map_err(SamplesError::io("flush", path))
 }
 
 fn write_all<R>(
@@ -401,12 +390,9 @@ fn read<R>(
     mut take: impl FnMut(R),
 ) -> Result<(), SamplesError> {
     let path = place.path();
-    let file = place.open().map_err(|source| io("open", path, source))?;
-    let damaged = |source| SamplesError::Damaged {
-        path: path.to_path_buf(),
-        source,
-    };
-    let file = guarded(|| SerializedFileReader::new(file)).map_err(damaged)?;
+    let file = place.open().map_err(SamplesError::io("open", path))?;
+    let file = guarded(|| SerializedFileReader::new(file));
+    let file = file.map_err(SamplesError::damaged(path))?;
     let positions = layout
         .positions(&file)
         .map_err(|what| SamplesError::Foreign {
@@ -417,7 +403,7 @@ fn read<R>(
         (0..file.num_row_groups())
             .try_for_each(|group| read_group(&file, group, &positions, layout, &row, &mut take))
     })
-    .map_err(damaged)
+    .map_err(SamplesError::damaged(path))
 }
 
 fn read_group<R>(
@@ -487,23 +473,6 @@ impl Layout {
             fields.push(field(name, PhysicalType::BYTE_ARRAY)?);
         }
         Type::group_type_builder("rows").with_fields(fields).build()
-    }
-
-    fn properties(&self) -> WriterProperties {
-        let mut properties = WriterProperties::builder()
-            .set_created_by(format!("latlab {}", env!("CARGO_PKG_VERSION")))
-            .set_compression(Compression::SNAPPY)
-            .set_dictionary_enabled(false)
-            .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_key_value_metadata(Some(vec![KeyValue::new(
-                FORMAT_KEY.to_owned(),
-                self.format.to_owned(),
-            )]));
-        for name in self.numbers {
-            let column = ColumnPath::from(*name);
-            properties = properties.set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
-        }
-        properties.build()
     }
 
     /// Position of each column in a file, which may have more.

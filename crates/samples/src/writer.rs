@@ -10,15 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use latlab_model::results::SAMPLE_COLUMNS;
-use parquet::basic::{Compression, Encoding};
 use parquet::data_type::Int64Type;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::ColumnPath;
 
-use crate::format::{FORMAT, FORMAT_KEY, ROWS_AT_ONCE, Sample, SamplesError, schema};
+use crate::format::{FORMAT, ROWS_AT_ONCE, Sample, SamplesError, properties, schema};
 use crate::place::Place;
 
 pub struct SampleWriter {
@@ -33,14 +29,11 @@ impl SampleWriter {
     pub fn create(place: impl Into<Place>) -> Result<Self, SamplesError> {
         let place = place.into();
         let path = place.path().to_path_buf();
-        let file = place.create().map_err(|source| SamplesError::Io {
-            action: "create",
-            path: path.clone(),
-            source,
-        })?;
+        let file = place.create().map_err(SamplesError::io("create", &path))?;
         let file = schema()
             .and_then(|schema| {
-                SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties()))
+                let properties = Arc::new(properties(FORMAT, &SAMPLE_COLUMNS));
+                SerializedFileWriter::new(BufWriter::new(file), schema, properties)
             })
             .map_err(|source| refused(&path, source))?;
         Ok(Self {
@@ -69,22 +62,11 @@ impl SampleWriter {
     /// Writes the remaining rows and the footer, and makes the file durable. Returns the number of samples.
     pub fn finish(mut self) -> Result<u64, SamplesError> {
         self.flush()?;
-        let Self {
-            path,
-            mut file,
-            written,
-            ..
-        } = self;
-        file.finish().map_err(|source| refused(&path, source))?;
-        file.inner()
-            .get_ref()
-            .sync_all()
-            .map_err(|source| SamplesError::Io {
-                action: "flush",
-                path,
-                source,
-            })?;
-        Ok(written)
+        let finished = self.file.finish();
+        finished.map_err(|source| refused(&self.path, source))?;
+        let synced = self.file.inner().get_ref().sync_all();
+        synced.map_err(SamplesError::io("flush", &self.path))?;
+        Ok(self.written)
     }
 
     pub fn path(&self) -> &Path {
@@ -162,38 +144,17 @@ fn write_group(
 
 /// Parquet's error, or the system's if Parquet only hands it on.
 fn refused(path: &Path, source: ParquetError) -> SamplesError {
-    let path = path.to_path_buf();
     let source = match source {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
-            Ok(source) => {
-                return SamplesError::Io {
-                    action: "write",
-                    path,
-                    source: *source,
-                };
-            }
+            Ok(source) => return SamplesError::io("write", path)(*source),
             Err(inner) => ParquetError::External(inner),
         },
         other => other,
     };
-    SamplesError::Write { path, source }
-}
-
-fn properties() -> WriterProperties {
-    let mut properties = WriterProperties::builder()
-        .set_created_by(format!("latlab {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::SNAPPY)
-        .set_dictionary_enabled(false)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            FORMAT_KEY.to_owned(),
-            FORMAT.to_owned(),
-        )]));
-    for name in SAMPLE_COLUMNS {
-        properties =
-            properties.set_column_encoding(ColumnPath::from(name), Encoding::DELTA_BINARY_PACKED);
+    SamplesError::Write {
+        path: path.to_owned(),
+        source,
     }
-    properties.build()
 }
 
 #[cfg(test)]
