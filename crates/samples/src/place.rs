@@ -62,8 +62,7 @@ impl Place {
         let (parent, name) = match self.parent()? {
             Some(found) => found,
             None => {
-                let parent = self.path.parent().filter(|p| !p.as_os_str().is_empty());
-                let parent = File::open(parent.unwrap_or(Path::new(".")))?;
+                let parent = File::open(above(&self.path))?;
                 (parent.into(), file_name(&self.path)?)
             }
         };
@@ -98,33 +97,17 @@ impl Place {
         let Some((directory, name)) = &self.below else {
             return Ok(None);
         };
-        let above = name.parent().filter(|p| !p.as_os_str().is_empty());
-        let opened = directory_below(directory, above.unwrap_or(Path::new(".")))?;
+        let opened = directory_below(directory, above(name))?;
         Ok(Some((opened, file_name(name)?)))
     }
 }
 
-impl From<PathBuf> for Place {
-    fn from(path: PathBuf) -> Self {
-        Self { below: None, path }
-    }
-}
-
-impl From<&PathBuf> for Place {
-    fn from(path: &PathBuf) -> Self {
-        path.clone().into()
-    }
-}
-
-impl From<&Path> for Place {
-    fn from(path: &Path) -> Self {
-        path.to_path_buf().into()
-    }
-}
-
-impl From<&str> for Place {
-    fn from(path: &str) -> Self {
-        PathBuf::from(path).into()
+impl<P: AsRef<Path>> From<P> for Place {
+    fn from(path: P) -> Self {
+        Self {
+            below: None,
+            path: path.as_ref().to_path_buf(),
+        }
     }
 }
 
@@ -145,6 +128,12 @@ pub(crate) fn directory_below(directory: &OwnedFd, name: &Path) -> io::Result<Ow
         Mode::empty(),
         plain,
     )?)
+}
+
+/// The directory of a file.
+pub(crate) fn above(path: &Path) -> &Path {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 fn file_name(path: &Path) -> io::Result<PathBuf> {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use crate::place::{Place, directory_below};
+use crate::place::{Place, above, directory_below};
 
 /// Limit of a document, which is read whole; that of a run of a day has some hundred MiB.
 const MAX_DOCUMENT_BYTES: u64 = 1 << 30;
@@ -198,10 +198,7 @@ impl RunDir {
     }
 
     fn make_dir(&self, name: &str) -> Result<(), RunDirError> {
-        let parent = Path::new(name)
-            .parent()
-            .filter(|p| !p.as_os_str().is_empty());
-        let parent = directory_below(&self.directory, parent.unwrap_or(Path::new(".")));
+        let parent = directory_below(&self.directory, above(Path::new(name)));
         let made = parent.and_then(|parent| {
             let last = Path::new(name).file_name().unwrap_or_default();
             match rustix::fs::mkdirat(&parent, last, Mode::from_raw_mode(0o777)) {
@@ -370,11 +367,7 @@ impl RunDir {
 
     /// A file named by a trial's record, refused if it is outside the run directory: a record may come from elsewhere.
     pub fn inside(&self, trial: u32, named: &str) -> Result<Place, RunDirError> {
-        let relative = Path::new(named);
-        let plain = relative
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)));
-        if plain && !named.is_empty() {
+        if is_plain(named) {
             Ok(self.place(named))
         } else {
             Err(RunDirError::Outside {
@@ -402,18 +395,12 @@ impl RunDir {
 
     /// Compares the files with the checksums of a manifest and returns those that differ.
     pub fn verify(&self, checksums: &BTreeMap<String, String>) -> Vec<(String, Damage)> {
-        let judge = |(name, expected): (&String, &String)| {
-            let plain = Path::new(name)
-                .components()
-                .all(|p| matches!(p, Component::Normal(_)));
-            if !plain {
-                return Some((name.clone(), Damage::Missing));
-            }
-            match checksum(&self.place(name)) {
-                Ok(found) if found == *expected => None,
-                Ok(_) => Some((name.clone(), Damage::Changed)),
-                Err(_) => Some((name.clone(), Damage::Missing)),
-            }
+        let judge = |(name, expected): (&String, &String)| match is_plain(name)
+            .then(|| checksum(&self.place(name)))
+        {
+            Some(Ok(found)) if found == *expected => None,
+            Some(Ok(_)) => Some((name.clone(), Damage::Changed)),
+            _ => Some((name.clone(), Damage::Missing)),
         };
         checksums.iter().filter_map(judge).collect()
     }
@@ -446,6 +433,12 @@ pub fn write_atomically(place: impl Into<Place>, contents: &[u8]) -> Result<(), 
     let place = place.into();
     let written = place.replace(contents);
     written.map_err(RunDirError::io("write", place.path()))
+}
+
+/// Whether a name is that of something inside the directory.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn record_name(trial: u32) -> String {
