@@ -320,7 +320,7 @@ fn read(root: &Path) -> Vec<String> {
         }
     }
     drop(run.read_summary());
-    if let Ok(log) = fs::read(run.hlog_path()) {
+    if let Ok(log) = fs::read(run.root().join("latency.hlog")) {
         let read = hlog::read(&log).map(|all| all.len());
         said.push(read.map_or_else(
             |error| letters(error.to_string()),

@@ -46,7 +46,12 @@ fn concluding_twice_changes_not_a_byte() {
     let scratch = Scratch::new("twice");
     let run = Plan::small().write(scratch.path().join("run"));
     let files = || {
-        [run.summary_path(), run.report_path(), run.hlog_path()].map(|path| fs::read(path).unwrap())
+        [
+            run.summary_path(),
+            run.report_path(),
+            run.root().join("latency.hlog"),
+        ]
+        .map(|path| fs::read(path).unwrap())
     };
     let summary = conclude(&run).unwrap();
     let first = files();
@@ -63,7 +68,8 @@ fn numbers_are_those_of_the_samples() {
     let cell = summary.cells.iter().find(|cell| cell.id == CELL).unwrap();
     let mut all = Vec::new();
     for trial in summary.trials.iter().filter(|trial| trial.cell == CELL) {
-        let samples = SampleReader::open(run.samples_path(trial.trial)).unwrap();
+        let samples =
+            SampleReader::open(run.root().join(RunDir::samples_name(trial.trial))).unwrap();
         all.extend(
             samples
                 .read_all()
@@ -169,11 +175,15 @@ fn damaged_and_missing_trials_are_reported_not_fatal() {
     let gone = trial_of(&run, CELL);
     let no_samples = trial_of(&run, "rr-udp/kind=native/link=veth");
 
-    let whole = fs::read(run.samples_path(truncated)).unwrap();
-    fs::write(run.samples_path(truncated), &whole[..whole.len() / 2]).unwrap();
+    let whole = fs::read(run.root().join(RunDir::samples_name(truncated))).unwrap();
+    fs::write(
+        run.root().join(RunDir::samples_name(truncated)),
+        &whole[..whole.len() / 2],
+    )
+    .unwrap();
     fs::write(run.trial_path(garbage), "{\"trial\": tru").unwrap();
     fs::remove_dir_all(run.trial_dir(gone)).unwrap();
-    fs::remove_file(run.samples_path(no_samples)).unwrap();
+    fs::remove_file(run.root().join(RunDir::samples_name(no_samples))).unwrap();
 
     let summary = conclude(&run).unwrap();
     assert!(codes(&summary).is_superset(&["checksum", "unreadable", "incomplete"].into()));
@@ -295,7 +305,11 @@ fn faults_are_named_in_the_honesty_box() {
     // One file measured once and filed twice.
     let [original, copy] = ["native", "container"]
         .map(|kind| trial_of(&run, &format!("rr-udp/kind={kind}/link=bridge")));
-    fs::copy(run.samples_path(original), run.samples_path(copy)).unwrap();
+    fs::copy(
+        run.root().join(RunDir::samples_name(original)),
+        run.root().join(RunDir::samples_name(copy)),
+    )
+    .unwrap();
 
     let mut duplicated = run.read_trial(original).unwrap().unwrap();
     duplicated.counters.duplicated = 3;
@@ -555,7 +569,11 @@ fn trials_that_disagree_are_named() {
         trial_of(&run, CELL),
         trial_of(&run, "rr-udp/kind=vm/link=veth"),
     );
-    fs::copy(run.samples_path(other), run.samples_path(cell)).unwrap();
+    fs::copy(
+        run.root().join(RunDir::samples_name(other)),
+        run.root().join(RunDir::samples_name(cell)),
+    )
+    .unwrap();
     let summary = analyse(&run).unwrap().summary;
     let note = summary
         .notes
@@ -594,7 +612,7 @@ fn steal_from_the_slowest(run: &RunDir, cells: &[&str]) {
 }
 
 fn read_samples(run: &RunDir, trial: u32) -> Vec<Sample> {
-    let mut reader = SampleReader::open(run.samples_path(trial)).unwrap();
+    let mut reader = SampleReader::open(run.root().join(RunDir::samples_name(trial))).unwrap();
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while reader.next_batch(&mut batch).unwrap() {
         all.extend_from_slice(&batch);

@@ -219,11 +219,6 @@ impl RunDir {
         self.root.join("manifest.json")
     }
 
-    /// `study.yaml`.
-    pub fn study_path(&self) -> PathBuf {
-        self.root.join("study.yaml")
-    }
-
     /// `trials/0001`.
     pub fn trial_dir(&self, trial: u32) -> PathBuf {
         self.root.join(trial_name(trial))
@@ -234,12 +229,7 @@ impl RunDir {
         self.trial_dir(trial).join("trial.json")
     }
 
-    /// `trials/0001/samples.parquet`.
-    pub fn samples_path(&self, trial: u32) -> PathBuf {
-        self.root.join(Self::samples_name(trial))
-    }
-
-    /// The name relative to the run directory, as in [`Trial::samples`].
+    /// Name of a trial's samples relative to the run directory, as in [`Trial::samples`].
     pub fn samples_name(trial: u32) -> String {
         format!("{}/samples.parquet", trial_name(trial))
     }
@@ -267,11 +257,6 @@ impl RunDir {
     /// Names of the standard output and standard error of a workload in a node, relative to the run directory.
     pub fn output_names(trial: u32, node: &str) -> [String; 2] {
         ["out", "err"].map(|stream| format!("{}/{node}.{stream}", trial_name(trial)))
-    }
-
-    /// `latency.hlog`.
-    pub fn hlog_path(&self) -> PathBuf {
-        self.root.join("latency.hlog")
     }
 
     /// `summary.json`.
@@ -565,9 +550,9 @@ mod tests {
     fn checksums_find_changed_and_missing_files() {
         let scratch = Scratch::new("sums");
         let run = RunDir::create(scratch.path().join("run")).unwrap();
-        fs::write(run.study_path(), "abc").unwrap();
+        fs::write(run.root().join("study.yaml"), "abc").unwrap();
         run.create_trial(1).unwrap();
-        fs::write(run.samples_path(1), "one").unwrap();
+        fs::write(run.root().join(RunDir::samples_name(1)), "one").unwrap();
         fs::write(run.trial_path(1), "two").unwrap();
         let sums = run.checksums().unwrap();
         // FIPS 180-2, appendix B.1: the digest of "abc".
@@ -576,7 +561,7 @@ mod tests {
         assert_eq!(sums.len(), 3);
         assert_eq!(run.verify(&sums), []);
 
-        fs::write(run.samples_path(1), "One").unwrap();
+        fs::write(run.root().join(RunDir::samples_name(1)), "One").unwrap();
         fs::remove_file(run.trial_path(1)).unwrap();
         let expected = [
             ("trials/0001/samples.parquet".to_owned(), Damage::Changed),

@@ -182,13 +182,6 @@ pub fn write_passages(place: impl Into<Place>, rows: &[Passage]) -> Result<(), S
     writer.finish()
 }
 
-/// Reads passages into memory. Fails when the file is not there, not whole, or something else.
-pub fn read_passages(place: impl Into<Place>) -> Result<Vec<Passage>, SamplesError> {
-    let mut all = Vec::new();
-    each_passage(place, |passage| all.push(passage))?;
-    Ok(all)
-}
-
 /// Reads passages one after the other, a row group in memory at a time. Fails when the file is not there, not whole,
 /// or something else.
 pub fn each_passage(
@@ -512,6 +505,12 @@ mod tests {
             out_steal_ns: 1,
             bytes: 60,
         }
+    }
+
+    fn read_passages(path: &Path) -> Result<Vec<Passage>, SamplesError> {
+        let mut all = Vec::new();
+        each_passage(path, |passage| all.push(passage))?;
+        Ok(all)
     }
 
     fn event(number: u64) -> Event {

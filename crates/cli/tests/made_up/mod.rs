@@ -56,7 +56,7 @@ impl Runs {
             serde_json::from_str(&read("crates/model/tests/facts/large.json".into())).unwrap();
         let plan = plan_run(&study, lab, &facts, &Profile::builtin).unwrap();
         let run = RunDir::create(self.0.join(format!("{name}-20261128-101500"))).unwrap();
-        fs::write(run.study_path(), &text).unwrap();
+        fs::write(run.root().join("study.yaml"), &text).unwrap();
         for visit in &plan.visits {
             let mut begin = starts(
                 &plan.topologies[visit.lab],
@@ -297,7 +297,8 @@ fn act(action: &Action, chance: &mut Chance) -> ActionRecord {
 
 /// Evenly over the window; nothing comes back while a node stands still.
 fn sample(run: &RunDir, measurement: &Measurement, chance: &mut Chance, trial: &Trial) -> Counters {
-    let mut writer = SampleWriter::create(run.samples_path(trial.trial)).unwrap();
+    let mut writer =
+        SampleWriter::create(run.root().join(RunDir::samples_name(trial.trial))).unwrap();
     let count = match measurement.probe {
         Probe::Forward => FORWARDED,
         _ => SAMPLES,

@@ -191,7 +191,7 @@ impl Plan {
     pub fn write(&self, root: impl Into<PathBuf>) -> RunDir {
         let run = RunDir::create(root).expect("the directory is free");
         let mut manifest = self.manifest();
-        std::fs::write(run.study_path(), "name: made-up\n").unwrap();
+        std::fs::write(run.root().join("study.yaml"), "name: made-up\n").unwrap();
         for planned in &manifest.order {
             let cell = manifest
                 .cells
@@ -259,7 +259,8 @@ impl Plan {
     }
 
     fn write_samples(&self, run: &RunDir, trial: u32, shape: &Shape, rng: &mut Rng) -> Counters {
-        let mut writer = SampleWriter::create(run.samples_path(trial)).unwrap();
+        let mut writer =
+            SampleWriter::create(run.root().join(RunDir::samples_name(trial))).unwrap();
         let mut counters = Counters::default();
         let (mut now, mut arrival) = (0, 0);
         for seq in 0..self.samples {
