@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use latlab_model::results::{ActionKind, Held, Hop, Trace, WatchedCpu};
 use latlab_report::explain::{self, Choice};
 use latlab_report::terminal::Look;
-use latlab_report::{analyse, compare, hlog, html, terminal};
+use latlab_report::{analyse, compare, html, terminal};
 use latlab_samples::table::{self, Stretch};
 use latlab_samples::{Passage, RunDir};
 use latlab_wire::trace::{Event, EventKind, TEXT_BYTES};
@@ -320,13 +320,6 @@ fn read(root: &Path) -> Vec<String> {
         }
     }
     drop(run.read_summary());
-    if let Ok(log) = fs::read(run.root().join("latency.hlog")) {
-        let read = hlog::read(&log).map(|all| all.len());
-        said.push(read.map_or_else(
-            |error| letters(error.to_string()),
-            |count| count.to_string(),
-        ));
-    }
     let choice = Choice::default();
     match explain::explain(&run, &choice) {
         Err(error) => said.push(letters(error.to_string())),

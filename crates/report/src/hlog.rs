@@ -6,13 +6,9 @@
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::interval_log::{
-    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
-};
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::summarise::trials::TrialData;
 
@@ -20,22 +16,10 @@ use crate::summarise::trials::TrialData;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
-pub enum HlogError {
-    #[error("cannot encode the histogram of {tag}: {what}")]
-    Encode { tag: String, what: String },
-    #[error("cannot read histogram {number} of the log: {what}")]
-    Malformed {
-        /// Number of the entry, from 1.
-        number: usize,
-        what: String,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tagged {
-    /// `cell#replicate`; empty when there is none.
-    pub tag: String,
-    pub histogram: Histogram<u64>,
+#[error("cannot encode the histogram of {tag}: {what}")]
+pub struct HlogError {
+    tag: String,
+    what: String,
 }
 
 /// A trial's line of the log: a few kilobytes instead of its samples.
@@ -50,7 +34,7 @@ pub(crate) fn line(run_started: &str, trial: &TrialData) -> Result<Option<Line>,
         return Ok(None);
     }
     let tag = tag(&trial.summary.cell, trial.summary.replicate);
-    let error = |what: String| HlogError::Encode {
+    let error = |what: String| HlogError {
         tag: tag.clone(),
         what,
     };
@@ -86,38 +70,6 @@ pub(crate) fn log(run_started: &str, mut lines: Vec<Line>) -> Vec<u8> {
         log.extend(line.text);
     }
     log
-}
-
-/// Reads every histogram of a log. Fails when it is not a histogram log, or an entry is damaged.
-pub fn read(log: &[u8]) -> Result<Vec<Tagged>, HlogError> {
-    // The customary column titles are unknown to the parser.
-    let titles = log
-        .split_inclusive(|&byte| byte == b'\n')
-        .filter(|line| !line.starts_with(b"\""));
-    let plain: Vec<u8> = titles.flatten().copied().collect();
-    let mut all = Vec::new();
-    let mut deserializer = Deserializer::new();
-    for entry in IntervalLogIterator::new(&plain) {
-        let error = |what: String| HlogError::Malformed {
-            number: all.len() + 1,
-            what,
-        };
-        let entry = entry.map_err(|source| error(format!("{source:?}")))?;
-        if let LogEntry::Interval(interval) = entry {
-            let bytes = STANDARD
-                .decode(interval.encoded_histogram())
-                .map_err(|source| error(source.to_string()))?;
-            let histogram = deserializer
-                .deserialize(&mut bytes.as_slice())
-                .map_err(|source| error(source.to_string()))?;
-            let tag = interval
-                .tag()
-                .map(|tag| tag.as_str().to_owned())
-                .unwrap_or_default();
-            all.push(Tagged { tag, histogram });
-        }
-    }
-    Ok(all)
 }
 
 fn histogram(sorted: &[i64]) -> Result<Histogram<u64>, String> {
@@ -162,18 +114,5 @@ mod tests {
     #[test]
     fn tags_survive_any_level() {
         assert_eq!(tag("rr/image=a, b\n", 3), "rr/image=a__b_#3");
-    }
-
-    #[test]
-    fn garbage_is_an_error_not_a_panic() {
-        for log in [
-            &b"Tag=a,1,2,3,!!!\n"[..],
-            b"1,2,3,AAAA\n",
-            b"no log at all\n",
-            &[0xff; 40],
-        ] {
-            assert!(read(log).is_err(), "{log:?}");
-        }
-        assert_eq!(read(b"#only a comment\n").unwrap(), []);
     }
 }

@@ -20,7 +20,7 @@ mod effects;
 mod emulation;
 pub mod explain;
 pub mod graph;
-pub mod hlog;
+mod hlog;
 pub mod html;
 pub mod limit;
 mod lives;
