@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::name::PaperName;
 use super::published::Published;
 use crate::diagnostic::{Diagnostics, Spanned};
-use crate::results::ActionKind;
+use crate::results::{ActionKind, PaperAbsent};
 use crate::spec::reader::{FromYaml, Object, read};
 use crate::spec::workload::Better;
 use crate::spec::yaml::{Value, Yaml};
@@ -23,7 +23,7 @@ pub struct Paper {
     pub studies: Vec<String>,
     pub tables: Vec<Table>,
     /// Figures that are not measured here.
-    pub absent: Vec<Absent>,
+    pub absent: Vec<PaperAbsent>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -86,14 +86,6 @@ pub enum Quantity {
     Took(ActionKind),
     /// The standard deviation of a quantity's values, one a trial.
     Spread(Box<Quantity>),
-}
-
-/// A figure of the paper that has no counterpart here.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Absent {
-    pub name: String,
-    pub place: String,
-    pub reason: String,
 }
 
 impl Select {
@@ -289,9 +281,9 @@ fn read_select(o: &mut Object<'_>, errors: &mut Diagnostics) -> Select {
     }
 }
 
-fn read_absent(yaml: &Yaml, errors: &mut Diagnostics) -> Absent {
+fn read_absent(yaml: &Yaml, errors: &mut Diagnostics) -> PaperAbsent {
     let mut o = Object::new(yaml, "an absent figure", errors);
-    let absent = Absent {
+    let absent = PaperAbsent {
         name: text_of(&mut o, "name", errors),
         place: text_of(&mut o, "where", errors),
         reason: text_of(&mut o, "reason", errors),

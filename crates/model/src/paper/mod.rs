@@ -7,6 +7,6 @@ mod document;
 pub(crate) mod name;
 mod published;
 
-pub use document::{Absent, Column, Paper, Quantity, Row, Select, Table};
+pub use document::{Column, Paper, Quantity, Row, Select, Table};
 pub use name::PaperName;
 pub use published::Published;

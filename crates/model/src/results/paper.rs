@@ -95,6 +95,7 @@ pub enum PaperVerdict {
     CannotBeTold,
 }
 
+/// A figure of the paper that has no counterpart here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaperAbsent {
     pub name: String,

@@ -7,8 +7,7 @@
 
 use latlab_model::paper::{Column, Paper, Published, Row, Table};
 use latlab_model::results::{
-    Direction, PaperAbsent, PaperComparison, PaperRow, PaperTable, PaperValue, PaperVerdict,
-    Summary,
+    Direction, PaperComparison, PaperRow, PaperTable, PaperValue, PaperVerdict, Summary,
 };
 use latlab_model::spec::Better;
 
@@ -21,11 +20,6 @@ const SAME: f64 = 1.05;
 /// A paper beside the runs of its studies.
 pub fn compare(paper: &Paper, summaries: &[&Summary]) -> PaperComparison {
     let tables = paper.tables.iter();
-    let absent = paper.absent.iter().map(|absent| PaperAbsent {
-        name: absent.name.clone(),
-        place: absent.place.clone(),
-        reason: absent.reason.clone(),
-    });
     PaperComparison {
         name: paper.name.word().to_owned(),
         title: paper.title.clone(),
@@ -33,7 +27,7 @@ pub fn compare(paper: &Paper, summaries: &[&Summary]) -> PaperComparison {
         published: paper.published.clone(),
         testbed: paper.testbed.clone(),
         tables: tables.map(|table| of_table(table, summaries)).collect(),
-        absent: absent.collect(),
+        absent: paper.absent.clone(),
     }
 }
 
