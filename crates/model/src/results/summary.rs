@@ -323,7 +323,7 @@ pub struct TailRatio {
     pub p_value: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialSummary {
     /// Number, from 1, in the order of running.
     pub trial: u32,

@@ -1,10 +1,10 @@
 //! Reads and condenses a trial: its record and its samples.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
 use latlab_model::results::{
-    CellPlan, Counters, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary, TrialTail,
-    samples_needed,
+    CellPlan, Manifest, PlannedTrial, Trial, TrialOutcome, TrialSummary, TrialTail, samples_needed,
 };
 use latlab_samples::{RunDir, Sample, SampleReader, table};
 
@@ -19,7 +19,7 @@ const SERIES_POINTS: u64 = 120;
 const WRAP_NS: i64 = 1 << 32;
 const WRAP_TOLERANCE_NS: i64 = 5_000_000;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TrialData {
     pub summary: TrialSummary,
     pub record: Option<Trial>,
@@ -114,27 +114,11 @@ fn unreadable(planned: &PlannedTrial, why: String) -> TrialData {
             trial: planned.trial,
             cell: planned.cell.clone(),
             replicate: planned.replicate,
-            started: String::new(),
             failed: Some(why),
-            overloaded: false,
-            repeats: 0,
-            counters: Counters::default(),
-            spread_ns: None,
-            tail_ns: None,
-            series: Vec::new(),
-            floor: None,
-            clock_error_ns: None,
-            by_node: Vec::new(),
-            checks: Vec::new(),
-            actions: Vec::new(),
-            silence_ns: None,
+            ..TrialSummary::default()
         },
-        record: None,
-        sorted: Vec::new(),
-        aside: None,
-        used: false,
-        facts: SampleFacts::default(),
         unreadable: true,
+        ..TrialData::default()
     }
 }
 
@@ -150,7 +134,7 @@ fn with_record(run: &RunDir, planned: &PlannedTrial, record: Trial, sampled: boo
             Ok(read) => samples = read,
             // A failed trial may have no samples; its failure is reported.
             Err(why) if failed.is_none() => {
-                failed = Some(why);
+                failed = Some(why.to_string());
                 is_unreadable = true;
             }
             Err(_) => {}
@@ -228,36 +212,25 @@ struct Samples {
     silence_ns: Option<u64>,
 }
 
-fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, String> {
-    let named = record
-        .samples
-        .as_deref()
-        .ok_or("the record names no samples")?;
-    let path = run
-        .inside(record.trial, named)
-        .map_err(|error| error.to_string())?;
-    let mut reader = SampleReader::open(path).map_err(|error| error.to_string())?;
+fn read_samples(run: &RunDir, record: &Trial) -> Result<Samples, Box<dyn Error>> {
+    let named = record.samples.as_deref();
+    let named = named.ok_or("the record names no samples")?;
+    let mut reader = SampleReader::open(run.inside(record.trial, named)?)?;
     let mut condenser = Condenser::new(reader.rows(), read_stolen(run, record)?);
     // All of them are kept until the end, so only where they are needed.
     condenser.arrivals = (!record.actions.is_empty()).then(Vec::new);
     let mut batch = Vec::new();
-    while reader
-        .next_batch(&mut batch)
-        .map_err(|error| error.to_string())?
-    {
+    while reader.next_batch(&mut batch)? {
         batch.iter().for_each(|sample| condenser.add(sample));
     }
     Ok(condenser.finish())
 }
 
-fn read_stolen(run: &RunDir, record: &Trial) -> Result<Option<Stolen>, String> {
+fn read_stolen(run: &RunDir, record: &Trial) -> Result<Option<Stolen>, Box<dyn Error>> {
     let Some(named) = record.stolen.as_deref() else {
         return Ok(None);
     };
-    let path = run
-        .inside(record.trial, named)
-        .map_err(|error| error.to_string())?;
-    let stretches = table::read_stretches(path).map_err(|error| error.to_string())?;
+    let stretches = table::read_stretches(run.inside(record.trial, named)?)?;
     Ok(Some(Stolen::new(&stretches)))
 }
 
