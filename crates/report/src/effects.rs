@@ -77,7 +77,7 @@ fn table(summary: &Summary, measurement: &str, look: Look) -> String {
         let style = (effect.changes.len() == 1).then(|| style_of(effect.verdict));
         table.row(row, style.flatten());
     }
-    format!("\n{}", table.render(look))
+    table.section(look)
 }
 
 /// `kernel rt`, or `kernel rt × kind vm` for an interaction.

@@ -13,9 +13,6 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
 
 /// How long containers and VMs took to start.
 fn starts(summary: &Summary, look: Look) -> String {
-    if summary.starts.is_empty() {
-        return String::new();
-    }
     let mut table = Table::new(&[
         ("start of nodes", Align::Left),
         ("kind", Align::Left),
@@ -38,14 +35,11 @@ fn starts(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    format!("\n{}", table.render(look))
+    table.section(look)
 }
 
 /// Actions on nodes, and how long packets did not arrive for them.
 fn actions(summary: &Summary, look: Look) -> String {
-    if summary.actions.is_empty() {
-        return String::new();
-    }
     let mut table = Table::new(&[
         ("done to nodes", Align::Left),
         ("times", Align::Right),
@@ -80,14 +74,11 @@ fn actions(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    format!("\n{}", table.render(look))
+    table.section(look)
 }
 
 /// Sensors of machines, before and after the trials.
 fn sensors(summary: &Summary, look: Look) -> String {
-    if summary.sensors.is_empty() {
-        return String::new();
-    }
     let mut table = Table::new(&[
         ("sensors of machines", Align::Left),
         ("sensor", Align::Left),
@@ -118,7 +109,7 @@ fn sensors(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    format!("\n{}", table.render(look))
+    table.section(look)
 }
 
 /// The participle of an act.

@@ -20,14 +20,6 @@ pub(crate) const METRICS: &[&str] = &[
 
 /// Both tables, the first where several nodes ran or a slowdown is known; nothing where no workload was measured.
 pub(crate) fn tables(summary: &Summary, look: Look) -> String {
-    let cells: Vec<&Cell> = summary
-        .cells
-        .iter()
-        .filter(|c| c.scaling.is_some())
-        .collect();
-    if cells.is_empty() {
-        return String::new();
-    }
     let mut shares = Table::new(&[
         ("workload", Align::Left),
         ("nodes", Align::Right),
@@ -44,8 +36,7 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
         ("PSS", Align::Right),
         ("cgroup", Align::Right),
     ]);
-    let mut is_shared = false;
-    for cell in cells {
+    for cell in &summary.cells {
         let Some(scaling) = &cell.scaling else {
             continue;
         };
@@ -54,7 +45,6 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
         let middle = |name| metric(cell, name, false);
         // One node alone has nothing to share.
         if scaling.nodes > 1 || scaling.slowdown.is_some() {
-            is_shared = true;
             shares.row(
                 vec![
                     cell_name(summary, cell),
@@ -79,11 +69,7 @@ pub(crate) fn tables(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    let shares = match is_shared {
-        true => format!("\n{}", shares.render(look)),
-        false => String::new(),
-    };
-    format!("{shares}\n{}", costs.render(look))
+    shares.section(look) + &costs.section(look)
 }
 
 fn times(slowdown: &Slowdown) -> String {

@@ -61,7 +61,7 @@ fn table(summary: &Summary, sweep: &str, look: Look) -> String {
             }
         }
     }
-    format!("\n{}", table.render(look))
+    table.section(look)
 }
 
 /// A quantity of the cells of a sweep.

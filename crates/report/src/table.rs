@@ -57,6 +57,14 @@ impl Table {
         out
     }
 
+    /// As a part of a report, below an empty line; nothing without rows.
+    pub fn section(&self, look: Look) -> String {
+        match self.rows.is_empty() {
+            true => String::new(),
+            false => format!("\n{}", self.render(look)),
+        }
+    }
+
     /// Each column has the width of its widest text; the first gives way when the whole is too wide.
     fn widths(&self) -> Vec<usize> {
         let widest = |column: usize| {

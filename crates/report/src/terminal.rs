@@ -80,11 +80,7 @@ fn tails(summary: &Summary, look: Look) -> String {
             None,
         );
     }
-    if summary.tails.is_empty() {
-        String::new()
-    } else {
-        format!("\n{}", table.render(look))
-    }
+    table.section(look)
 }
 
 fn heading(summary: &Summary, look: Look) -> String {
