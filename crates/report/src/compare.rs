@@ -10,7 +10,9 @@
 
 use serde::Serialize;
 
-use latlab_model::results::{Cell, Summary, TailRatio, Topology, Verdict};
+use latlab_model::results::{
+    Cell, HostBrief, Summary, TailRatio, TopologyLink, TopologyNode, Verdict,
+};
 
 use crate::emulation;
 use crate::stats::{Claim, judge, tidy};
@@ -117,30 +119,7 @@ pub fn compare(
     let cells = common
         .into_iter()
         .zip(judge(&claims))
-        .map(|(common, verdict)| {
-            let Common {
-                cell,
-                other,
-                base,
-                new,
-                pair,
-            } = common;
-            CellComparison {
-                id: cell.id.clone(),
-                quantity: base.quantity.clone(),
-                unit: base.unit.clone(),
-                first: base.value,
-                second: new.value,
-                replicates: (base.values.len(), new.values.len()),
-                ratio: pair.ratio,
-                ratio_ci95: pair.ci95,
-                p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
-                verdict,
-                tails: pair.tails,
-                emulated: [cell, other].iter().any(|cell| cell.environment.emulated),
-                emulation: emulation::named([cell, other]),
-            }
-        });
+        .map(|(common, verdict)| common.judged(verdict));
     Ok(RunComparison {
         format: RunComparison::FORMAT,
         first: a.id.clone(),
@@ -158,6 +137,28 @@ struct Common<'a> {
     base: &'a Evidence,
     new: &'a Evidence,
     pair: Pair,
+}
+
+impl Common<'_> {
+    fn judged(self, verdict: Verdict) -> CellComparison {
+        let (base, new, pair) = (self.base, self.new, self.pair);
+        let both = [self.cell, self.other];
+        CellComparison {
+            id: self.cell.id.clone(),
+            quantity: base.quantity.clone(),
+            unit: base.unit.clone(),
+            first: base.value,
+            second: new.value,
+            replicates: (base.values.len(), new.values.len()),
+            ratio: pair.ratio,
+            ratio_ci95: pair.ci95,
+            p_value: pair.claim.rank.filter(|_| pair.ci95.is_some()).map(tidy),
+            verdict,
+            tails: pair.tails,
+            emulated: both.iter().any(|cell| cell.environment.emulated),
+            emulation: emulation::named(both),
+        }
+    }
 }
 
 /// Cells with results in both runs, and the identifiers of all others.
@@ -217,27 +218,16 @@ fn definitions(a: &Summary, b: &Summary) -> Vec<String> {
 
 /// Differences of the machine that make times incomparable unless the user insists.
 fn machines(a: &Summary, b: &Summary) -> Vec<String> {
-    let (one, two) = (&a.host, &b.host);
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
-    let facts = [
-        ("CPU", one.cpu.clone(), two.cpu.clone()),
-        (
-            "number of cores",
-            one.cores.to_string(),
-            two.cores.to_string(),
-        ),
-        (
-            "hypervisor underneath",
-            text(&one.hypervisor),
-            text(&two.hypervisor),
-        ),
-        (
-            "acceleration of VMs",
-            one.acceleration.clone(),
-            two.acceleration.clone(),
-        ),
+    let facts: [Fact; 4] = [
+        ("CPU", |host| host.cpu.clone()),
+        ("number of cores", |host| host.cores.to_string()),
+        ("hypervisor underneath", |host| {
+            let hypervisor = host.hypervisor.as_deref();
+            hypervisor.unwrap_or("none").to_owned()
+        }),
+        ("acceleration of VMs", |host| host.acceleration.clone()),
     ];
-    let mut reasons = differing(&facts);
+    let mut reasons = differing(&a.host, &b.host, &facts);
     let emulated = |summary: &Summary, id: &str| {
         summary
             .cells
@@ -259,41 +249,22 @@ fn machines(a: &Summary, b: &Summary) -> Vec<String> {
 
 /// Differences that may be the reason for comparing.
 fn circumstances(a: &Summary, b: &Summary) -> Vec<String> {
-    let (one, two) = (&a.host, &b.host);
-    let facts = [
-        ("kernel", one.kernel.clone(), two.kernel.clone()),
-        (
-            "distribution",
-            one.distribution.clone(),
-            two.distribution.clone(),
-        ),
-        ("cgroup", one.cgroup.clone(), two.cgroup.clone()),
-        (
-            "clock source",
-            one.clocksource.clone(),
-            two.clocksource.clone(),
-        ),
-        (
-            "memory",
-            one.memory_bytes.to_string(),
-            two.memory_bytes.to_string(),
-        ),
+    let facts: [Fact; 5] = [
+        ("kernel", |host| host.kernel.clone()),
+        ("distribution", |host| host.distribution.clone()),
+        ("cgroup", |host| host.cgroup.clone()),
+        ("clock source", |host| host.clocksource.clone()),
+        ("memory", |host| host.memory_bytes.to_string()),
     ];
-    let mut all = differing(&facts);
+    let mut all = differing(&a.host, &b.host, &facts);
     for (name, version) in &a.versions {
         if let Some(other) = b.versions.get(name).filter(|other| *other != version) {
             all.push(format!("{name} is {version} against {other}"));
         }
     }
-    let labs = |summary: &Summary, topology: usize| summary.topologies.get(topology).cloned();
     let other_lab = |cell: &&Cell| {
         let other = b.cells.iter().find(|other| other.id == cell.id);
-        other.is_some_and(|other| {
-            !same_lab(
-                labs(a, cell.topology).as_ref(),
-                labs(b, other.topology).as_ref(),
-            )
-        })
+        other.is_some_and(|other| lab(a, cell) != lab(b, other))
     };
     let changed: Vec<&str> = a
         .cells
@@ -307,17 +278,18 @@ fn circumstances(a: &Summary, b: &Summary) -> Vec<String> {
     all
 }
 
-fn same_lab(a: Option<&Topology>, b: Option<&Topology>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.nodes == b.nodes && a.links == b.links,
-        (a, b) => a.is_none() && b.is_none(),
-    }
+/// What a cell's lab consists of.
+fn lab<'s>(summary: &'s Summary, cell: &Cell) -> Option<(&'s [TopologyNode], &'s [TopologyLink])> {
+    let lab = summary.topologies.get(cell.topology)?;
+    Some((lab.nodes.as_slice(), lab.links.as_slice()))
 }
 
-fn differing(facts: &[(&str, String, String)]) -> Vec<String> {
-    facts
-        .iter()
-        .filter(|(_, one, two)| one != two)
+/// What is told of a machine, by its name.
+type Fact = (&'static str, fn(&HostBrief) -> String);
+
+fn differing(one: &HostBrief, two: &HostBrief, facts: &[Fact]) -> Vec<String> {
+    let all = facts.iter().map(|(name, of)| (name, of(one), of(two)));
+    all.filter(|(_, one, two)| one != two)
         .map(|(name, one, two)| format!("the {name} is {one} against {two}"))
         .collect()
 }
