@@ -66,9 +66,12 @@ pub fn log_spread<'g>(values: impl IntoIterator<Item = (&'g str, f64)>) -> f64 {
 pub fn spread(values: &[f64]) -> Option<Spread> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (&min, &max) = (sorted.first()?, sorted.last()?);
-    let q = |p| quantile(&sorted, p);
-    Some(Spread {
+    let ends = (*sorted.first()?, *sorted.last()?);
+    Some(spread_of(ends, |p| quantile(&sorted, p)))
+}
+
+fn spread_of((min, max): (f64, f64), q: impl Fn(f64) -> f64) -> Spread {
+    Spread {
         min,
         p5: q(0.05),
         q1: q(0.25),
@@ -76,7 +79,7 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
         q3: q(0.75),
         p95: q(0.95),
         max,
-    })
+    }
 }
 
 /// Sorted samples of several trials, seen as one set.
@@ -198,16 +201,8 @@ impl<'a> Pooled<'a> {
     }
 
     pub fn spread(&self) -> Spread {
-        let q = |p| self.quantile(p);
-        Spread {
-            min: self.min() as f64,
-            p5: q(0.05),
-            q1: q(0.25),
-            median: q(0.5),
-            q3: q(0.75),
-            p95: q(0.95),
-            max: self.max() as f64,
-        }
+        let ends = (self.min() as f64, self.max() as f64);
+        spread_of(ends, |p| self.quantile(p))
     }
 
     /// A searcher for one quantile of many resamples.
@@ -231,23 +226,11 @@ pub(crate) struct ResampledQuantile<'a> {
 
 impl<'a> ResampledQuantile<'a> {
     fn new(parts: &[&'a [i64]], p: f64) -> Self {
-        let around = |part: &[i64]| {
-            let h = (part.len() - 1) as f64 * p;
-            (
-                part[h.floor() as usize],
-                part[(h.ceil() as usize).min(part.len() - 1)],
-            )
-        };
-        let low = parts
-            .iter()
-            .map(|part| around(part).0)
-            .min()
-            .unwrap_or_default();
-        let high = parts
-            .iter()
-            .map(|part| around(part).1)
-            .max()
-            .unwrap_or_default();
+        let position = |part: &[i64]| (part.len() - 1) as f64 * p;
+        let lower = |part: &&[i64]| part[position(part).floor() as usize];
+        let upper = |part: &&[i64]| part[(position(part).ceil() as usize).min(part.len() - 1)];
+        let low = parts.iter().map(lower).min().unwrap_or_default();
+        let high = parts.iter().map(upper).max().unwrap_or_default();
         let window = |part: &&'a [i64]| {
             let below = part.partition_point(|&x| x < low);
             let upto = part.partition_point(|&x| x <= high);
