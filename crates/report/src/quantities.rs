@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use latlab_model::results::{Cell, Latency, Summary, TrialSummary, TrialTail, Verdict};
+use latlab_model::results::{Cell, Latency, Summary, TrialSummary, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{
@@ -46,13 +46,9 @@ pub struct Against {
 type OfTrial = fn(&TrialSummary) -> Option<f64>;
 const LATENCIES: [(f64, &str, OfTrial); 3] = [
     (0.5, "median latency", |trial| Some(trial.spread_ns?.median)),
-    (0.99, "p99 latency", |trial| tail(trial)?.p99),
-    (0.999, "p99.9 latency", |trial| tail(trial)?.p999),
+    (0.99, "p99 latency", |trial| trial.tail_ns?.p99),
+    (0.999, "p99.9 latency", |trial| trial.tail_ns?.p999),
 ];
-
-fn tail(trial: &TrialSummary) -> Option<TrialTail> {
-    trial.tail_ns
-}
 
 /// The quantities of each cell that has results, in the summary's order of cells.
 pub fn of_summary(summary: &Summary) -> Vec<(&Cell, Vec<Quantity>)> {
@@ -128,15 +124,11 @@ pub fn against(pairs: &[(&Quantity, &Quantity)]) -> Vec<Option<Against>> {
     let claims: Vec<Claim> = compared.iter().flatten().filter_map(|c| c.claim).collect();
     let mut verdicts = judge(&claims).into_iter();
     let result = |found: Option<Compared>| {
-        let Compared {
-            value,
-            tested,
-            claim,
-        } = found?;
+        let found = found?;
         Some(Against {
-            ratio: value,
-            ratio_ci95: tested.map(|tested| tested.ci95),
-            verdict: claim.and_then(|_| verdicts.next()),
+            ratio: found.value,
+            ratio_ci95: found.tested.map(|tested| tested.ci95),
+            verdict: found.claim.and_then(|_| verdicts.next()),
         })
     };
     compared.into_iter().map(result).collect()
@@ -164,10 +156,8 @@ fn compared((new, base): &(&Quantity, &Quantity)) -> Option<Compared> {
         let resamples = Resamples::new(of.replicates.len(), &mut rng);
         Some(Estimate::of_values(&of.replicates, &resamples)?.on_ruler(of.ruler_spread))
     };
-    let tested = match (estimate(new), estimate(base)) {
-        (Some(new), Some(base)) => ratio(&new, &base),
-        _ => None,
-    };
+    let both = estimate(new).zip(estimate(base));
+    let tested = both.and_then(|(new, base)| ratio(&new, &base));
     let value = tested.map_or_else(|| tidy(new.value / base.value), |tested| tested.value);
     let (own, others) = (&new.replicates, &base.replicates);
     let claim = || Claim::new(own, others, value, new.higher_is_better, tested);
