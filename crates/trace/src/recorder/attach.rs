@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use latlab_wire::trace::{EVENT_BYTES, Event, EventKind};
-use libbpf_rs::{Link, MapCore, Object};
+use libbpf_rs::{Link, Object};
 
 use super::follower::{Follower, Wanted};
 use super::recorded::{Recorded, Watched};
@@ -14,15 +14,13 @@ use super::softirq::Words;
 use super::symbols;
 use super::windows::Window;
 use crate::error::Error;
-use crate::object;
+use crate::object::{self, MAX_CPUS};
 use crate::steal;
-use crate::sys::{Shared, SoftwareEvent, software_event};
+use crate::sys::{SoftwareEvent, software_event};
 use crate::taps::Live;
 use latlab_bpf::said;
 
 const WHAT: &str = "the flight recorder";
-/// As in `latlab.h`.
-const MAX_CPUS: usize = 1024;
 /// Events of all rings at most: 12 GiB of them.
 const MAX_EVENTS: u64 = 1 << 28;
 /// The tracepoint that is not needed if the kernel's softirq accounts can be read ([`Words`]).
@@ -97,13 +95,7 @@ impl Recorder {
         }
         let words = Words::of_this_kernel();
         let object = load(settings, ring_events, words)?;
-        let map = |suffix: &str, length| {
-            let map = object
-                .maps()
-                .find(|map| map.name().to_string_lossy().ends_with(suffix))
-                .ok_or_else(|| refused(format!("its map {suffix} is missing")))?;
-            Shared::map(map.as_fd(), length).map_err(|source| Error::Map { what: WHAT, source })
-        };
+        let map = |suffix: &str, length| object::map(WHAT, &object, suffix, length);
         let events = map("events", all as usize * EVENT_BYTES)?;
         let state = map(".bss", MAX_CPUS * HEAD_BYTES)?;
         Ok(Recorder {
@@ -161,8 +153,7 @@ impl Recorder {
     /// Detaches the programs and reads all events.
     #[must_use]
     pub fn finish(mut self) -> Recorded {
-        self.stop();
-        self.places.links.clear();
+        self.suspend();
         self.read()
     }
 
@@ -176,8 +167,7 @@ impl Recorder {
         windows: &[Window],
         tasks: &BTreeSet<u32>,
     ) -> Recorded {
-        self.stop();
-        self.places.links.clear();
+        self.suspend();
         let follower = follower.unwrap_or_else(|| self.follow(&[], Wanted::default()));
         self.complete(follower.finish(windows, tasks))
     }
@@ -253,8 +243,8 @@ impl Places {
         let mut links: Vec<(String, Link)> = Vec::new();
         let mut perf = fault_counters(cpus, &mut missing);
         for program in object.progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            if section == "perf_event" {
+            let point = object::tracepoint(&program);
+            if point == "perf_event" {
                 for fd in perf.drain(..) {
                     match program.attach_perf_event(fd.as_raw_fd()) {
                         Ok(link) => {
@@ -267,7 +257,6 @@ impl Places {
                 }
                 continue;
             }
-            let point = section.trim_start_matches("raw_tp/").to_string();
             let is_unwanted = CALLS.contains(&point.as_str()) && !system_calls;
             if is_unwanted || point == SOFTIRQ_ENTRY && words.are_known() {
                 continue;
@@ -328,10 +317,6 @@ fn fault_counters(cpus: &[u16], missing: &mut Vec<(String, String)>) -> Vec<Owne
     all
 }
 
-fn refused(reason: String) -> Error {
-    Error::Load { what: WHAT, reason }
-}
-
 fn load(settings: &Settings, ring_events: u32, words: Words) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
     let events = ring_events * settings.cpus.len() as u32;
@@ -342,7 +327,7 @@ fn load(settings: &Settings, ring_events: u32, words: Words) -> Result<Object, E
         let calls = u64::from(settings.system_calls);
         value[56..64].copy_from_slice(&calls.to_ne_bytes());
     };
-    object::load(OBJECT, ("events", events), constants).map_err(refused)
+    object::load(WHAT, OBJECT, ("events", events), constants)
 }
 
 #[cfg(test)]

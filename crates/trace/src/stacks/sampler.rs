@@ -1,12 +1,12 @@
 //! Attaches the sampler to threads and reads its samples.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::os::fd::{AsRawFd, IntoRawFd};
 
 use latlab_bpf::said;
 use latlab_samples::table::Stack;
 use latlab_wire::trace::{STACK_SAMPLE_BYTES, StackSample};
-use libbpf_rs::{Link, MapCore, Object};
+use libbpf_rs::{Link, Object};
 
 use super::files::Files;
 use super::names::{Names, printable};
@@ -45,13 +45,7 @@ impl Sampler {
         }
         let room = room.clamp(1, MAX_SAMPLES);
         let object = load(room as u32)?;
-        let map = |suffix: &str, length| {
-            let map = object
-                .maps()
-                .find(|map| map.name().to_string_lossy().ends_with(suffix))
-                .ok_or_else(|| refused(format!("its map {suffix} is missing")))?;
-            Shared::map(map.as_fd(), length).map_err(|source| Error::Map { what: WHAT, source })
-        };
+        let map = |suffix: &str, length| object::map(WHAT, &object, suffix, length);
         let samples = map("samples", room as usize * STACK_SAMPLE_BYTES)?;
         let state = map(".bss", 8)?;
         Ok(Sampler {
@@ -70,7 +64,7 @@ impl Sampler {
             .object
             .progs_mut()
             .next()
-            .ok_or_else(|| refused("it has no program".into()))?;
+            .ok_or_else(|| object::refused(WHAT, "it has no program".into()))?;
         for thread in threads(process) {
             let failed = |reason: String| Error::Attach {
                 what: WHAT,
@@ -160,15 +154,11 @@ fn pid_namespace() -> u64 {
     std::fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 
-fn refused(reason: String) -> Error {
-    Error::Load { what: WHAT, reason }
-}
-
 fn load(room: u32) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stacks.bpf.o"));
     let constants = |value: &mut [u8]| {
         value[..8].copy_from_slice(&u64::from(room).to_ne_bytes());
         value[8..16].copy_from_slice(&pid_namespace().to_ne_bytes());
     };
-    object::load(OBJECT, ("samples", room), constants).map_err(refused)
+    object::load(WHAT, OBJECT, ("samples", room), constants)
 }

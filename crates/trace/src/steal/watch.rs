@@ -1,20 +1,17 @@
 //! Loads the program that reads the steal counters, runs it for a window, and reads its records.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsFd;
 
 use latlab_wire::trace::{STOLEN_BYTES, Stolen};
-use libbpf_rs::{Link, MapCore, Object};
+use libbpf_rs::{Link, Object};
 
 use super::word::from_run_queue;
 use crate::error::Error;
-use crate::object;
+use crate::object::{self, MAX_CPUS};
 use crate::sys::Shared;
 use latlab_bpf::said;
 
 const WHAT: &str = "the watch over stolen time";
-/// As in `latlab.h`.
-const MAX_CPUS: usize = 1024;
 /// `struct steal_state`: the switch, then a cache line for each CPU.
 const HEADS: usize = 64;
 const HEAD_BYTES: usize = 64;
@@ -53,20 +50,13 @@ impl Watch {
         }
         let cpus: Vec<u16> = cpus.iter().copied().collect();
         let object = load(&cpus)?;
-        let map = |suffix: &str, length| {
-            let map = object
-                .maps()
-                .find(|map| map.name().to_string_lossy().ends_with(suffix))
-                .ok_or_else(|| refused(format!("its map {suffix} is missing")))?;
-            Shared::map(map.as_fd(), length).map_err(|source| Error::Map { what: WHAT, source })
-        };
+        let map = |suffix: &str, length| object::map(WHAT, &object, suffix, length);
         let room = ROOM as usize * cpus.len();
         let stretches = map("stretches", room * STOLEN_BYTES)?;
         let state = map(".bss", HEADS + MAX_CPUS * HEAD_BYTES)?;
         let mut links = Vec::new();
         for program in object.progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            let point = section.trim_start_matches("raw_tp/").to_string();
+            let point = object::tracepoint(&program);
             match program.attach_raw_tracepoint(&point) {
                 Ok(link) => links.push(link),
                 Err(_) if OPTIONAL.contains(&point.as_str()) => {}
@@ -114,10 +104,6 @@ impl Watch {
     }
 }
 
-fn refused(reason: String) -> Error {
-    Error::Load { what: WHAT, reason }
-}
-
 fn load(cpus: &[u16]) -> Result<Object, Error> {
     const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/steal.bpf.o"));
     let constants = |value: &mut [u8]| {
@@ -130,5 +116,6 @@ fn load(cpus: &[u16]) -> Result<Object, Error> {
             }
         }
     };
-    object::load(OBJECT, ("stretches", ROOM * cpus.len() as u32), constants).map_err(refused)
+    let room = ROOM * cpus.len() as u32;
+    object::load(WHAT, OBJECT, ("stretches", room), constants)
 }

@@ -9,12 +9,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use latlab_wire::trace::TAP_RECORD_BYTES;
-use libbpf_rs::{ErrorKind, MapCore, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
+use libbpf_rs::{ErrorKind, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 
 use super::follow::Live;
 use super::records::{Records, Seen};
 use crate::error::Error;
-use crate::object;
+use crate::object::{self, MAX_CPUS};
 use crate::steal;
 use crate::sys::{Shared, number_and_name};
 use latlab_bpf::{listen, said};
@@ -29,7 +29,6 @@ const HEADS: usize = 64;
 const HEAD_BYTES: usize = 64;
 const NO_ROOM: usize = 0;
 /// As in `latlab.h`.
-const MAX_CPUS: usize = 1024;
 const CHUNK: u64 = 64;
 /// Place of the classifier: early, because a filter before it may take packets away, but not the first, which many use.
 const PRIORITY: u32 = 3;
@@ -65,8 +64,6 @@ pub struct Tap {
     counters: Arc<Shared>,
     room: u32,
     place: Place,
-    // The program lives as long as its filter, and its maps as long as these.
-    _maps: [OwnedFd; 2],
 }
 
 /// How it stands at its interface.
@@ -103,24 +100,9 @@ impl Tap {
         let index = crate::sys::interface_index(&point.interface)
             .ok_or_else(|| Error::NoInterface(point.interface.clone()))?;
         let object = load(room, point.side)?;
-        let (mut records, mut counters) = (None, None);
-        for map in object.maps() {
-            match map.name().to_string_lossy().as_ref() {
-                "records" => records = map.as_fd().try_clone_to_owned().ok(),
-                name if name.ends_with(".bss") => {
-                    counters = map.as_fd().try_clone_to_owned().ok();
-                }
-                _ => {}
-            }
-        }
-        let (Some(records_fd), Some(counters_fd)) = (records, counters) else {
-            return Err(refused("its maps are missing".into()));
-        };
-        let mapped = |fd: &OwnedFd, length| {
-            Shared::map(fd, length).map_err(|source| Error::Map { what: WHAT, source })
-        };
-        let records = mapped(&records_fd, room as usize * TAP_RECORD_BYTES)?;
-        let counters = mapped(&counters_fd, HEADS + MAX_CPUS * HEAD_BYTES)?;
+        let map = |suffix: &str, length| object::map(WHAT, &object, suffix, length);
+        let records = map("records", room as usize * TAP_RECORD_BYTES)?;
+        let counters = map(".bss", HEADS + MAX_CPUS * HEAD_BYTES)?;
         let program = object
             .progs()
             .next()
@@ -137,7 +119,6 @@ impl Tap {
             counters: Arc::new(counters),
             room,
             place: Place::Nowhere,
-            _maps: [records_fd, counters_fd],
         })
     }
 
@@ -258,7 +239,7 @@ impl Tap {
 }
 
 fn refused(reason: String) -> Error {
-    Error::Load { what: WHAT, reason }
+    object::refused(WHAT, reason)
 }
 
 fn load(room: u32, side: Side) -> Result<libbpf_rs::Object, Error> {
@@ -276,5 +257,5 @@ fn load(room: u32, side: Side) -> Result<libbpf_rs::Object, Error> {
         let stamp_last = u32::from(side == Side::Egress);
         value[12..16].copy_from_slice(&stamp_last.to_ne_bytes());
     };
-    object::load(bytes, ("records", room), constants).map_err(refused)
+    object::load(WHAT, bytes, ("records", room), constants)
 }
