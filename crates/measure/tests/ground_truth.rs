@@ -162,7 +162,7 @@ impl Score {
 fn stolen(worst: &[Explained]) -> Vec<(u64, u64)> {
     let pieces = worst.iter().flat_map(|one| &one.pieces);
     let stolen = pieces.filter(|piece| piece.cause == Cause::Steal);
-    joined(stolen.map(|piece| (piece.start_ns, piece.end_ns)).collect())
+    joined(stolen.map(|piece| (piece.start_ns, piece.end_ns)))
 }
 
 /// One window with one disturbance.

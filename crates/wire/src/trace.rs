@@ -33,6 +33,28 @@ pub const WORST_PACKETS: usize = 5000;
 /// How long before and after such a packet's time events are kept.
 pub const WINDOW_MARGIN_NS: u64 = 200_000;
 
+/// The time around a packet of which events are kept.
+#[must_use]
+pub fn around(in_ns: u64, latency_ns: u64) -> (u64, u64) {
+    let from = in_ns.saturating_sub(WINDOW_MARGIN_NS);
+    (from, in_ns + latency_ns + WINDOW_MARGIN_NS)
+}
+
+/// Ranges of time that touch, as one; in order.
+#[must_use]
+pub fn joined(ranges: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut sorted: Vec<(u64, u64)> = ranges.into_iter().collect();
+    sorted.sort_unstable();
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in sorted {
+        match all.last_mut() {
+            Some((_, end)) if from <= *end => *end = to.max(*end),
+            _ => all.push((from, to)),
+        }
+    }
+    all
+}
+
 /// One packet as one tap saw it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TapRecord {

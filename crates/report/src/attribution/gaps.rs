@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use latlab_wire::trace::joined;
+
 use super::cause::Cause;
-use super::ranges::joined;
 use super::span::Span;
 use super::task_states::State;
 
@@ -52,7 +53,7 @@ impl Gaps {
             of_cpu.push((gap.from_ns, gap.to_ns));
         }
         Gaps {
-            any: joined(gaps.iter().map(|h| (h.from_ns, h.to_ns)).collect()),
+            any: joined(gaps.iter().map(|h| (h.from_ns, h.to_ns))),
             lost: lost
                 .into_iter()
                 .map(|(cpu, all)| (cpu, joined(all)))

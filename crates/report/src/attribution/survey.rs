@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use hdrhistogram::Histogram;
 use latlab_samples::Passage;
-use latlab_wire::trace::WINDOW_MARGIN_NS;
+use latlab_wire::trace::{around, joined};
 
-use super::ranges::joined;
 use super::stalls::Load;
 
 /// Significant digits of the histograms.
@@ -142,12 +141,11 @@ impl Survey {
             .map(|&Reverse((latency, Reverse(number), in_ns))| (latency, number, in_ns))
             .collect();
         slowest.sort_by_key(|&(latency, number, _)| (Reverse(latency), number));
-        let margins = slowest.iter().map(|&(latency, _, in_ns)| {
-            let from = in_ns.saturating_sub(WINDOW_MARGIN_NS);
-            (from, in_ns + latency + WINDOW_MARGIN_NS)
-        });
+        let windows = slowest
+            .iter()
+            .map(|&(latency, _, in_ns)| around(in_ns, latency));
         Pick {
-            ranges: joined(margins.collect()),
+            ranges: joined(windows),
             order: slowest.iter().map(|&(_, number, _)| number).collect(),
             queue: Queue::default(),
             number: 0,

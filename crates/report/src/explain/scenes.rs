@@ -15,7 +15,7 @@ pub fn scenes(
     let lanes = Lanes::new(capture, around);
     let worst = &attribution.worst;
     let way = |passage: &Passage| (passage.in_ns, passage.out_ns.unwrap_or(passage.in_ns));
-    let ranges = joined(worst.iter().map(|one| way(&one.passage)).collect());
+    let ranges = joined(worst.iter().map(|one| way(&one.passage)));
     let mut is_taken = vec![false; ranges.len()];
     let (mut left, mut all) = (STEPS, Vec::new());
     for one in worst {

@@ -16,11 +16,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use latlab_wire::trace::{EVENT_BYTES, Event, WINDOW_MARGIN_NS, WORST_PACKETS};
+use latlab_wire::trace::{EVENT_BYTES, Event, WINDOW_MARGIN_NS, WORST_PACKETS, around, joined};
 
 use super::recorded::{Recorded, Watched};
 use super::rings::Rings;
-use super::windows::{Window, WindowFilter, joined, without};
+use super::windows::{Window, WindowFilter, without};
 use crate::taps::Live;
 use crate::taps::under_way::UnderWay;
 
@@ -122,13 +122,6 @@ impl Slow {
     }
 }
 
-/// The time around a packet of which events are kept.
-#[must_use]
-pub fn around(in_ns: u64, latency_ns: u64) -> Window {
-    let from = in_ns.saturating_sub(WINDOW_MARGIN_NS);
-    (from, in_ns + latency_ns + WINDOW_MARGIN_NS)
-}
-
 /// How far one ring is read, and what of it is kept.
 struct Reader {
     filter: WindowFilter,
@@ -182,8 +175,8 @@ impl Reader {
         tasks: &BTreeSet<u32>,
     ) -> (Watched, Vec<Event>) {
         let kept = self.filter.finish();
-        let mut lost = joined(&self.holes);
-        let known = joined(&[&kept.windows[..], &lost].concat());
+        let mut lost = joined(self.holes);
+        let known = joined(kept.windows.iter().chain(&lost).copied());
         // Losses before the first read are told by one time.
         let complete_from_ns = match lost.first() {
             Some(&(0, to)) => {
@@ -289,8 +282,7 @@ impl Follower {
     }
 
     fn look_for_slowest(&mut self) {
-        let all: Vec<Window> = self.hops.iter().flat_map(Slow::windows).collect();
-        self.windows = joined(&all);
+        self.windows = joined(self.hops.iter().flat_map(Slow::windows));
         for reader in &mut self.readers {
             reader.filter.know(&self.tasks);
             reader.filter.look_for(&self.windows);
@@ -354,7 +346,7 @@ impl Follower {
 
     /// Reads the rest after the end of writing; the events in these windows. `tasks` are those of the device.
     pub(super) fn finish(mut self, windows: &[Window], tasks: &BTreeSet<u32>) -> Recorded {
-        let windows = joined(windows);
+        let windows = joined(windows.iter().copied());
         // The rest that is kept is no more than the rings hold.
         self.wanted.packets = 0;
         let mut recorded = Recorded::default();

@@ -13,9 +13,10 @@ mod recorded;
 mod rings;
 mod softirq;
 mod symbols;
-pub mod windows;
+mod windows;
 
 pub use attach::{Mark, Recorder, Settings};
 pub use calls::call_names;
-pub use follower::{Follower, Wanted, around};
+pub use follower::{Follower, Wanted};
+pub use latlab_wire::trace::around;
 pub use recorded::{Gaps, Recorded, Watched};

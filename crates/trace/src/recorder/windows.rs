@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use latlab_wire::trace::{Event, EventKind};
+use latlab_wire::trace::{Event, EventKind, joined};
 
 /// Events kept beyond a window's edge at most, so that it ends outside of interrupts.
 const MAX_BEYOND: usize = 256;
@@ -102,11 +102,6 @@ impl WindowFilter {
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
     }
 
     #[must_use]
@@ -210,12 +205,12 @@ impl WindowFilter {
             self.enter();
             self.leave();
         }
-        let windows: Vec<Window> = self.kept.iter().map(|stretch| stretch.window).collect();
+        let windows = joined(self.kept.iter().map(|stretch| stretch.window));
         let all = self.kept.into_iter().flat_map(|stretch| stretch.events);
         let events: BTreeMap<u64, Event> = all.collect();
         Kept {
             events: events.into_values().collect(),
-            windows: joined(&windows),
+            windows,
         }
     }
 }
@@ -263,21 +258,6 @@ fn concerned(event: &Event) -> [Option<u32>; 2] {
         EventKind::Wakeup => [Some(event.a), None],
         _ => [None, None],
     }
-}
-
-/// Windows that touch, as one.
-#[must_use]
-pub fn joined(windows: &[Window]) -> Vec<Window> {
-    let mut sorted = windows.to_vec();
-    sorted.sort_unstable();
-    let mut all: Vec<Window> = Vec::new();
-    for (from, to) in sorted {
-        match all.last_mut() {
-            Some((_, end)) if from <= *end => *end = to.max(*end),
-            _ => all.push((from, to)),
-        }
-    }
-    all
 }
 
 /// The parts of the windows that are not `known`; both joined.
@@ -335,7 +315,10 @@ mod tests {
     }
 
     fn times(events: &[Event], windows: &[(u64, u64)], tasks: &[u32]) -> Vec<u64> {
-        let (windows, tasks) = (joined(windows), tasks.iter().copied().collect());
+        let (windows, tasks) = (
+            joined(windows.iter().copied()),
+            tasks.iter().copied().collect(),
+        );
         let cpus: BTreeSet<u16> = events.iter().map(|event| event.cpu).collect();
         let of_cpu = |cpu: u16| {
             let mut filter = WindowFilter::new(&tasks);
@@ -416,6 +399,6 @@ mod tests {
 
     #[test]
     fn overlapping_windows_are_one() {
-        assert_eq!(joined(&[(5, 9), (1, 6), (20, 21)]), [(1, 9), (20, 21)]);
+        assert_eq!(joined([(5, 9), (1, 6), (20, 21)]), [(1, 9), (20, 21)]);
     }
 }

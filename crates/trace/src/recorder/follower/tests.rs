@@ -185,7 +185,7 @@ impl Machine {
     fn kept(&self, windows: &[Window]) -> Vec<Event> {
         let of = |events: &Vec<Event>| {
             let mut filter = WindowFilter::new(&[DEVICE].into());
-            filter.look_for(&joined(windows));
+            filter.look_for(&joined(windows.iter().copied()));
             events.iter().for_each(|event| filter.take(*event));
             filter.finish().events
         };
@@ -281,7 +281,7 @@ fn a_reader_that_comes_too_late_reports_the_loss() {
         blind.extend(&watched.not_kept);
     }
     // All that is not told as missing is there.
-    let known = without(&joined(&windows), &joined(&blind));
+    let known = without(&joined(windows), &joined(blind));
     let inside = |event: &Event| {
         known
             .iter()
@@ -351,6 +351,6 @@ fn kept_events_are_bounded() {
     let recorded = follower.finish(&windows, &[DEVICE].into());
     let watched = &recorded.gaps.cpus[0];
     assert!(!watched.not_kept.is_empty(), "and so it is said");
-    let slowest = joined(&windows[..1]);
+    let slowest = joined([windows[0]]);
     assert_eq!(without(&slowest, &watched.not_kept), slowest);
 }
