@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use latlab_model::results::SAMPLE_COLUMNS;
 use parquet::basic::Type as PhysicalType;
@@ -59,10 +59,6 @@ impl SampleReader {
 
     pub fn rows(&self) -> u64 {
         self.rows
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Replaces the contents of `batch` by the next samples; false, with an empty batch, at the end.
@@ -206,6 +202,8 @@ pub(crate) fn guarded<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::SampleWriter;
     use crate::scratch::Scratch;

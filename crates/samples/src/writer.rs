@@ -69,10 +69,6 @@ impl SampleWriter {
         Ok(self.written)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     fn flush(&mut self) -> Result<(), SamplesError> {
         if self.rows.is_empty() {
             return Ok(());
