@@ -21,6 +21,9 @@ const LINUX_SLL2: Linktype = Linktype(276);
 const BARE: [Linktype; 4] = [Linktype::RAW, Linktype(12), Linktype(228), Linktype(229)];
 /// Bytes in which a packet's header has all that routers change.
 const CHANGED: usize = 12;
+const V4_CHANGED: [u8; CHANGED] = [0, !0, 0, 0, 0, 0, 0, 0, !0, 0, !0, !0];
+/// The traffic class lies in the first two bytes. The start of the flow label goes with it.
+const V6_CHANGED: [u8; CHANGED] = [0xf, !0, 0, 0, 0, 0, 0, !0, 0, 0, 0, 0];
 
 /// The part of a packet by which it is known again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -115,21 +118,8 @@ impl<'a> Layers<'a> {
         match (by, self.protocol) {
             (By::Frame, _) => without_padding(first(self.frame)).hash(&mut hash),
             (_, Network::Other) => without_padding(first(self.network)).hash(&mut hash),
-            (By::Packet, Network::V4) => {
-                packet(
-                    first(self.network),
-                    [0, !0, 0, 0, 0, 0, 0, 0, !0, 0, !0, !0],
-                    &mut hash,
-                );
-            }
-            // The traffic class lies in the first two bytes. The start of the flow label goes with it.
-            (By::Packet, Network::V6) => {
-                packet(
-                    first(self.network),
-                    [0xf, !0, 0, 0, 0, 0, 0, !0, 0, 0, 0, 0],
-                    &mut hash,
-                );
-            }
+            (By::Packet, Network::V4) => packet(first(self.network), V4_CHANGED, &mut hash),
+            (By::Packet, Network::V6) => packet(first(self.network), V6_CHANGED, &mut hash),
             (By::Payload, Network::V4) => {
                 let at = header_of_v4(self.network);
                 self.payload(self.network[9], first(self.network), at, &mut hash);
