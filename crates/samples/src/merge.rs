@@ -255,28 +255,19 @@ impl Parts {
                 topology.levels.insert(name.into(), machine.name.clone());
                 merged.topologies.push(topology);
             }
-            for cell in &found.manifest.cells {
-                let mut levels = cell.levels.clone();
-                levels.insert(name.into(), machine.name.clone());
-                let mut environment = cell.environment.clone();
+            for mut cell in found.manifest.cells.clone() {
                 let host = &machine.host;
                 let about = format!("{}, {} cores, Linux {}", host.cpu, host.cores, host.kernel);
-                environment.facts.insert(name.into(), about);
-                merged.cells.push(CellPlan {
-                    id: cell_of(&cell.id, name, &machine.name),
-                    measurement: cell.measurement.clone(),
-                    levels,
-                    environment,
-                    topology: cell.topology + offset,
-                });
+                cell.id = cell_of(&cell.id, name, &machine.name);
+                cell.levels.insert(name.into(), machine.name.clone());
+                cell.environment.facts.insert(name.into(), about);
+                cell.topology += offset;
+                merged.cells.push(cell);
             }
         }
         for planned in &mut merged.order {
-            if let Some(found) = self
-                .parts
-                .values()
-                .find(|found| found.part.has(planned.trial))
-            {
+            let mut all = self.parts.values();
+            if let Some(found) = all.find(|found| found.part.has(planned.trial)) {
                 let machine = &self.machines[found.machine];
                 planned.cell = cell_of(&planned.cell, name, &machine.name);
             }
@@ -416,17 +407,12 @@ impl Found {
 /// The index of a part's machine, which is added if it is new: another machine, or another kernel on the same one.
 fn machine_of(found: &Found, machines: &mut Vec<Machine>) -> usize {
     let (host_name, host) = (&found.part.machine, &found.manifest.host);
-    let of_name = || {
-        machines
-            .iter()
-            .filter(|m| m.host_name == *host_name)
-            .count()
-    };
-    let is_same = |m: &Machine| m.host_name == *host_name && is_same_host(&m.host, host);
+    let has_name = |m: &&Machine| m.host_name == *host_name;
+    let is_same = |m: &Machine| has_name(&m) && is_same_host(&m.host, host);
     if let Some(known) = machines.iter().position(is_same) {
         return known;
     }
-    let name = match of_name() {
+    let name = match machines.iter().filter(has_name).count() {
         0 => host_name.clone(),
         others => format!("{host_name}#{}", others + 1),
     };
