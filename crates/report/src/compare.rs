@@ -338,12 +338,8 @@ pub fn render(comparison: &RunComparison, look: Look) -> String {
     }
     out.push_str(&table.render(look));
     if comparison.cells.iter().any(|cell| cell.emulated) {
-        let mut named: Vec<String> = Vec::new();
-        for one in comparison.cells.iter().flat_map(|cell| &cell.emulation) {
-            if !named.contains(one) {
-                named.push(one.clone());
-            }
-        }
+        let named = comparison.cells.iter().flat_map(|cell| &cell.emulation);
+        let named = emulation::distinct(named);
         out.push_str(&look.dim(&emulation::legend_lines(&named)));
     }
     if !comparison.left_out.is_empty() {

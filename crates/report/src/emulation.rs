@@ -20,13 +20,18 @@ pub(crate) fn marked_words(words: &str, is_emulated: bool) -> String {
 
 /// All that was emulated in any of the cells, in their order.
 pub(crate) fn named<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Vec<String> {
-    let mut named: Vec<String> = Vec::new();
-    for one in cells.into_iter().flat_map(|c| &c.environment.emulation) {
-        if !named.contains(one) {
-            named.push(one.clone());
+    distinct(cells.into_iter().flat_map(|c| &c.environment.emulation))
+}
+
+/// Each of them once, in their order.
+pub(crate) fn distinct<'n>(names: impl Iterator<Item = &'n String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for one in names {
+        if !all.contains(one) {
+            all.push(one.clone());
         }
     }
-    named
+    all
 }
 
 /// The meaning of the mark; runs of older versions do not name what was emulated.

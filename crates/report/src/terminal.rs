@@ -8,6 +8,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use latlab_model::results::{
     Cell, Comparison, Group, Latency, Metric, Note, RunState, Severity, Summary, TailRatio,
+    TrialSummary,
 };
 
 use crate::emulation;
@@ -294,14 +295,13 @@ fn metric_table(rows: &[Row<'_>], look: Look) -> String {
         }
         for (index, metric) in shown(cell).enumerate() {
             let compared = of.comparison.filter(|c| c.quantity == metric.title);
-            let first = index == 0;
+            let (name, replicates) = match index {
+                0 => (name(cell), cell.replicates.to_string()),
+                _ => (String::new(), String::new()),
+            };
             let mut row = vec![
-                if first { name(cell) } else { String::new() },
-                if first {
-                    cell.replicates.to_string()
-                } else {
-                    String::new()
-                },
+                name,
+                replicates,
                 metric.title.replace("CPU per byte", "CPU/byte"),
                 with_interval(metric.spread.median, metric.ci95, &metric.unit),
             ];
@@ -502,32 +502,19 @@ fn csv_lines(cell: &Cell) -> Vec<Vec<String>> {
 
 /// One line for the end of a run: how many trials, and how many of them are marked.
 pub fn tally(summary: &Summary) -> String {
-    let failed = summary
-        .trials
-        .iter()
-        .filter(|trial| trial.failed.is_some())
-        .count();
-    let overloaded = summary
-        .trials
-        .iter()
-        .filter(|trial| trial.overloaded)
-        .count();
-    let repeated = summary.trials.iter().filter(|trial| trial.repeats > 0);
-    let repeated = match repeated.count() {
+    let number = |is: fn(&&TrialSummary) -> bool| summary.trials.iter().filter(is).count();
+    let repeated = match number(|trial| trial.repeats > 0) {
         0 => String::new(),
         count => format!(", {count} repeated"),
     };
-    let samples: u64 = summary
-        .cells
-        .iter()
-        .filter_map(|c| c.latency.as_ref())
-        .map(|l| l.samples)
-        .sum();
+    let latencies = summary.cells.iter().filter_map(|c| c.latency.as_ref());
     format!(
-        "{} in {}, {} samples; {failed} failed, {overloaded} overloaded{repeated}",
+        "{} in {}, {} samples; {} failed, {} overloaded{repeated}",
         plural(summary.trials.len(), "trial"),
         plural(summary.cells.len(), "cell"),
-        count(samples)
+        count(latencies.map(|latency| latency.samples).sum()),
+        number(|trial| trial.failed.is_some()),
+        number(|trial| trial.overloaded),
     )
 }
 
