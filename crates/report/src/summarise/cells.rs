@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use latlab_model::results::{
-    Cell, CellPlan, Comparison, Group, Latency, Manifest, Metric, QUANTILES, Quantile, StealAside,
-    TailRatio, samples_needed,
+    Cell, CellPlan, Comparison, Counters, Group, Latency, Manifest, Metric, QUANTILES, Quantile,
+    StealAside, StreamResult, TailRatio, samples_needed,
 };
 
+use super::groups;
 use super::trials::{Aside, TrialData};
-use super::{groups, workload};
+use super::workload::{self, Quantity, quantity};
 use crate::counters::sum;
 use crate::stats::{
     self, Claim, Estimate, Pooled, Resamples, Rng, cdf, holm, judge, percentile_curve, sound_to,
@@ -225,71 +226,52 @@ struct Series {
 /// The quantities with one value a trial, throughput first.
 fn series(used: &[&TrialData]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
-    let mut add = |name: &str, title: &str, unit: &str, higher_is_better, value: f64| match all
-        .iter_mut()
-        .find(|series| series.name == name)
-    {
-        Some(series) => series.values.push(value),
-        None => all.push(Series {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            unit: unit.to_owned(),
-            higher_is_better,
-            values: vec![value],
-        }),
-    };
-    for trial in used {
-        let record = trial.record.as_ref();
-        if let Some(stream) = record.and_then(|record| record.stream.as_ref()) {
-            add(
-                "throughput",
-                "Throughput",
-                "bit/s",
-                true,
-                stream.bits_per_second,
-            );
-            for (end, &cost) in &stream.cpu_ns_per_byte {
-                let (name, title) = (
-                    format!("cpu-per-byte-{end}"),
-                    format!("CPU per byte, {end}"),
-                );
-                add(&name, &title, "ns/byte", false, cost);
-            }
-            if let Some(retransmits) = stream.retransmits {
-                add(
-                    "retransmits",
-                    "Retransmits",
-                    "count",
-                    false,
-                    retransmits as f64,
-                );
-            }
-            if let Some(lost) = stream.lost_fraction {
-                add("loss", "Loss", "1", false, lost);
-            }
-        } else if let Some(found) = record.and_then(|record| record.workload.as_ref()) {
-            for one in workload::quantities(found) {
-                add(
-                    &one.name,
-                    &one.title,
-                    &one.unit,
-                    one.higher_is_better,
-                    one.value,
-                );
-            }
-        } else if trial.summary.counters.sent > 0 {
-            let counters = trial.summary.counters;
-            add(
-                "loss",
-                "Loss",
-                "1",
-                false,
-                counters.lost as f64 / counters.sent as f64,
-            );
+    for one in used.iter().flat_map(|trial| quantities(trial)) {
+        match all.iter_mut().find(|series| series.name == one.name) {
+            Some(series) => series.values.push(one.value),
+            None => all.push(Series {
+                name: one.name,
+                title: one.title,
+                unit: one.unit,
+                higher_is_better: one.higher_is_better,
+                values: vec![one.value],
+            }),
         }
     }
     all.retain(|series| series.values.iter().all(|value| value.is_finite()));
     all
+}
+
+/// The quantities of one trial.
+fn quantities(trial: &TrialData) -> Vec<Quantity> {
+    let record = trial.record.as_ref();
+    if let Some(stream) = record.and_then(|record| record.stream.as_ref()) {
+        return of_stream(stream);
+    }
+    if let Some(found) = record.and_then(|record| record.workload.as_ref()) {
+        return workload::quantities(found);
+    }
+    let Counters { sent, lost, .. } = trial.summary.counters;
+    let share = (sent > 0).then(|| lost as f64 / sent as f64);
+    quantity("loss", "Loss", ("1", false), share)
+        .into_iter()
+        .collect()
+}
+
+fn of_stream(stream: &StreamResult) -> Vec<Quantity> {
+    let (bits, cost) = (("bit/s", true), ("ns/byte", false));
+    let throughput = Some(stream.bits_per_second);
+    let mut all = vec![quantity("throughput", "Throughput", bits, throughput)];
+    for (end, &ns) in &stream.cpu_ns_per_byte {
+        let name = format!("cpu-per-byte-{end}");
+        let title = format!("CPU per byte, {end}");
+        all.push(quantity(&name, &title, cost, Some(ns)));
+    }
+    let again = stream.retransmits.map(|number| number as f64);
+    let (count, share) = (("count", false), ("1", false));
+    all.push(quantity("retransmits", "Retransmits", count, again));
+    all.push(quantity("loss", "Loss", share, stream.lost_fraction));
+    all.into_iter().flatten().collect()
 }
 
 fn metric(series: Series, rng: &mut Rng) -> Option<(Metric, Evidence)> {

@@ -23,7 +23,8 @@ pub(super) fn quantities(workload: &WorkloadResult) -> Vec<Quantity> {
     all
 }
 
-fn quantity(
+/// `None` without a value.
+pub(super) fn quantity(
     name: &str,
     title: &str,
     (unit, higher_is_better): (&str, bool),
