@@ -42,13 +42,8 @@ impl Rings {
 
     /// The events of a range of records.
     pub fn told(&self, ring: usize, places: Range<u64>) -> impl Iterator<Item = Event> + '_ {
-        let all = places.flat_map(move |place| self.read(ring, place));
+        let all = places.flat_map(move |place| Event::from_ring(&self.bytes(ring, place)));
         all.flatten().filter(|event| event.time_ns != 0)
-    }
-
-    /// The events of the record at a place.
-    pub fn read(&self, ring: usize, place: u64) -> [Option<Event>; 3] {
-        Event::from_ring(&self.bytes(ring, place))
     }
 
     fn bytes(&self, ring: usize, place: u64) -> [u8; EVENT_BYTES] {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use latlab_wire::trace::{TAP_RECORD_BYTES, TapRecord};
 
+use super::records::record;
 use crate::sys::Shared;
 
 #[derive(Clone)]
@@ -42,11 +43,6 @@ impl Live {
     fn time_ns(&self, place: u64) -> u64 {
         self.records.load(place as usize * TAP_RECORD_BYTES)
     }
-
-    fn record(&self, place: u64) -> TapRecord {
-        let bytes: [u8; TAP_RECORD_BYTES] = self.records.read(place as usize * TAP_RECORD_BYTES);
-        TapRecord::from_bytes(&bytes)
-    }
 }
 
 pub(super) struct Follow {
@@ -79,7 +75,7 @@ impl Follow {
     }
 
     pub fn take(&mut self, at: usize) -> TapRecord {
-        let record = self.tap.record(self.open[at]);
+        let record = record(&self.tap.records, self.open[at] as usize);
         self.open[at] += 1;
         if self.open[at] % self.tap.chunk == 0 {
             self.open.remove(at);

@@ -29,10 +29,7 @@ enum Place {
 
 impl Records {
     pub(crate) fn mapped(memory: Arc<Shared>, count: usize) -> Records {
-        let order = in_order(count, |at| {
-            let bytes: [u8; TAP_RECORD_BYTES] = memory.read(at * TAP_RECORD_BYTES);
-            TapRecord::from_bytes(&bytes).time_ns
-        });
+        let order = in_order(count, |at| record(&memory, at).time_ns);
         Records(Place::Mapped {
             memory,
             count,
@@ -66,8 +63,7 @@ impl Records {
                     Some(order) => *order.get(at)? as usize,
                     None => at,
                 };
-                let bytes: [u8; TAP_RECORD_BYTES] = memory.read(at * TAP_RECORD_BYTES);
-                TapRecord::from_bytes(&bytes)
+                record(memory, at)
             }
             Place::Mapped { .. } => return None,
             Place::Listed(all) => *all.get(at)?,
@@ -79,6 +75,12 @@ impl Records {
     pub fn iter(&self) -> impl Iterator<Item = (usize, TapRecord)> {
         (0..self.len()).filter_map(|at| Some((at, self.get(at)?)))
     }
+}
+
+/// The record at a place of a tap's memory.
+pub(super) fn record(memory: &Shared, at: usize) -> TapRecord {
+    let bytes: [u8; TAP_RECORD_BYTES] = memory.read(at * TAP_RECORD_BYTES);
+    TapRecord::from_bytes(&bytes)
 }
 
 /// Indexes of complete records (time 0 is incomplete) in the order of time, if that is another: with several
