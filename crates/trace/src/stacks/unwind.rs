@@ -1,6 +1,5 @@
 //! Unwinds copies of user stacks with the tables that compilers write for exceptions.
 
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -15,22 +14,10 @@ use super::maps::{self, Mapping};
 /// Frames of a stack at most.
 const MAX_FRAMES: usize = 128;
 
-/// Bytes of a table.
-#[derive(Debug, Clone, Default)]
-struct Table(Arc<[u8]>);
-
-impl Deref for Table {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 /// The code of a process.
 pub struct Process {
     mappings: Vec<(Mapping, Option<(FileId, u64)>)>,
-    unwinder: UnwinderNative<Table, framehop::MayAllocateDuringUnwind>,
+    unwinder: UnwinderNative<Arc<[u8]>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
 
@@ -65,7 +52,7 @@ impl Process {
     fn add(&mut self, mapping: &Mapping, bias: u64, code: &super::files::Code) {
         let range =
             |section: &Section| section.address..section.address + section.bytes.len() as u64;
-        let table = |section: &Section| Table(Arc::clone(&section.bytes));
+        let table = |section: &Section| Arc::clone(&section.bytes);
         let tables = ExplicitModuleSectionInfo {
             base_svma: 0,
             eh_frame_svma: code.eh_frame.as_ref().map(range),
