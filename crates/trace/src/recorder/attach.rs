@@ -150,13 +150,6 @@ impl Recorder {
         Follower::new(self.rings.clone(), taps, wanted)
     }
 
-    /// Detaches the programs and reads all events.
-    #[must_use]
-    pub fn finish(mut self) -> Recorded {
-        self.suspend();
-        self.read()
-    }
-
     /// Detaches the programs and reads the events within `windows` (begin and end in ns), with the state at
     /// their begin. `tasks` are those of the device. Only kept events take memory. A `follower` has the
     /// events that are overwritten by now.
@@ -198,9 +191,10 @@ impl Recorder {
         all
     }
 
-    /// Reads the events so far. Call it after [`Recorder::stop`].
+    /// Detaches the programs and reads all events.
     #[must_use]
-    pub fn read(&self) -> Recorded {
+    pub fn finish(mut self) -> Recorded {
+        self.suspend();
         let mut recorded = Recorded::default();
         for (ring, &cpu) in self.rings.cpus.iter().enumerate() {
             let written = self.rings.written(ring);
