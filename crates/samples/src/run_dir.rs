@@ -269,10 +269,9 @@ impl RunDir {
         self.root.join("report.html")
     }
 
-    pub fn create_trial(&self, trial: u32) -> Result<PathBuf, RunDirError> {
+    pub fn create_trial(&self, trial: u32) -> Result<(), RunDirError> {
         self.make_dir("trials")?;
-        self.make_dir(&trial_name(trial))?;
-        Ok(self.trial_dir(trial))
+        self.make_dir(&trial_name(trial))
     }
 
     /// Reads `manifest.json`. Fails when it is missing, malformed or of another format.
