@@ -194,22 +194,9 @@ impl<'a> DeviceTimeline<'a> {
     /// Activities of the kernel on one CPU while it had a packet, received in the context of `sender`.
     pub fn kernel_spans(&self, cpu: u16, sender: u32, from: u64, to: u64) -> Vec<Span> {
         let mut spans = Vec::new();
-        self.cpu_spans(cpu, from, to, &mut spans, |step| {
-            match (step.context, step.task) {
-                (
-                    CpuContext::Soft {
-                        number: NET_TX | NET_RX,
-                        ..
-                    },
-                    _,
-                ) => Cause::Running,
-                (CpuContext::Task, Some(task)) if task == sender => Cause::Running,
-                (CpuContext::Task | CpuContext::Fault, _) if self.is_softirqd(step) => {
-                    Cause::Running
-                }
-                (CpuContext::Task, _) => self.blocked_by(step, true),
-                _ => self.interrupted_by(step).unwrap_or(Cause::Running),
-            }
+        self.cpu_spans(cpu, from, to, &mut spans, |step| match step.context {
+            CpuContext::Fault if self.is_softirqd(step) => Cause::Running,
+            _ => self.in_kernel(step, sender, Cause::Running),
         });
         self.without_held(self.gaps.mask_spans(spans))
     }
@@ -242,23 +229,23 @@ impl<'a> DeviceTimeline<'a> {
         };
         // A program has the packet from its wake-up on.
         let end = self.woken(packet.in_ns, end).unwrap_or(end);
-        self.cpu_spans(packet.in_cpu, packet.in_ns, end, &mut spans, |step| match (
-            step.context,
-            step.task,
-        ) {
-            (
-                CpuContext::Soft {
-                    number: NET_TX | NET_RX,
-                    ..
-                },
-                _,
-            ) => Cause::Delivery,
-            (CpuContext::Task, Some(task)) if task == packet.in_task => Cause::Delivery,
-            (CpuContext::Task, _) if self.is_softirqd(step) => Cause::Delivery,
-            (CpuContext::Task, _) => self.blocked_by(step, true),
-            _ => self.interrupted_by(step).unwrap_or(Cause::Delivery),
+        self.cpu_spans(packet.in_cpu, packet.in_ns, end, &mut spans, |step| {
+            self.in_kernel(step, packet.in_task, Cause::Delivery)
         });
         self.without_held(self.gaps.mask_spans(spans))
+    }
+
+    /// What a CPU does while the kernel has a packet of `sender` on it; `work` if it handles packets.
+    fn in_kernel(&self, step: &Step, sender: u32, work: Cause) -> Cause {
+        match step.context {
+            CpuContext::Soft {
+                number: NET_TX | NET_RX,
+                ..
+            } => work,
+            CpuContext::Task if step.task == Some(sender) || self.is_softirqd(step) => work,
+            CpuContext::Task => self.blocked_by(step, true),
+            _ => self.interrupted_by(step).unwrap_or(work),
+        }
     }
 
     fn woken(&self, from: u64, to: u64) -> Option<u64> {
