@@ -490,11 +490,7 @@ fn checksum(place: &Place) -> Result<String, RunDirError> {
 pub(crate) fn sha256(file: &mut impl Read) -> io::Result<String> {
     let mut hasher = Sha256::new();
     io::copy(file, &mut hasher)?;
-    Ok(hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(format!("{:x}", hasher.finalize()))
 }
 
 #[cfg(test)]
