@@ -20,6 +20,7 @@ use parquet::schema::types::Type;
 use crate::format::{ROWS_AT_ONCE, SamplesError, properties};
 use crate::place::Place;
 use crate::reader::guarded;
+use crate::writer::refused;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Passage {
@@ -305,13 +306,6 @@ pub fn read_stacks(place: impl Into<Place>) -> Result<Vec<Stack>, SamplesError> 
     let mut all = Vec::new();
     read(&place.into(), &STACKS, stack, |one| all.push(one))?;
     Ok(all)
-}
-
-fn refused(path: &Path, source: ParquetError) -> SamplesError {
-    SamplesError::Write {
-        path: path.to_path_buf(),
-        source,
-    }
 }
 
 fn create(place: &Place, layout: &Layout) -> Result<SerializedFileWriter<File>, SamplesError> {

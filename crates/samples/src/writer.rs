@@ -139,7 +139,7 @@ fn write_group(
 }
 
 /// Parquet's error, or the system's if Parquet only hands it on.
-fn refused(path: &Path, source: ParquetError) -> SamplesError {
+pub(crate) fn refused(path: &Path, source: ParquetError) -> SamplesError {
     let source = match source {
         ParquetError::External(inner) => match inner.downcast::<std::io::Error>() {
             Ok(source) => return SamplesError::io("write", path)(*source),

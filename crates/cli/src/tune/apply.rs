@@ -97,7 +97,7 @@ pub fn revert(args: &Revert) -> Outcome {
         Format::Csv => table::csv(&["what", "outcome"], &problems(&reverted)),
         Format::Table => text(&reverted),
     };
-    crate::print::out(&out)?;
+    crate::print::out_if_read(&out)?;
     Ok(measured(reverted.is_good()))
 }
 

@@ -161,10 +161,12 @@ fn stacks(run: &RunDir, number: u32, trace: &Trace) -> Result<Vec<Stack>, Explai
 }
 
 fn capture(run: &RunDir, number: u32, trace: &Trace) -> Result<Capture, ExplainError> {
-    let events = match &trace.events {
+    let mut events = match &trace.events {
         Some(name) => table::read_events(run.inside(number, name)?)?,
         None => Vec::new(),
     };
+    // As they were written; a file of others may have them in any order.
+    events.sort_by_key(|event| event.time_ns);
     // Without events no CPU was recorded.
     let watched = trace.watched.iter().filter(|_| !events.is_empty());
     Ok(Capture {
