@@ -130,8 +130,8 @@ mod tests {
             .filter(|at| is_ended(*at))
             .count();
         assert_eq!(ended, 2 * (MAX_SOURCE + 1) - MAX_SOURCE);
-        assert_eq!(strangers.lock().all.len(), MAX_SOURCE + 1);
+        assert_eq!(lock(&strangers.0).all.len(), MAX_SOURCE + 1);
         drop(slots);
-        assert!(strangers.lock().all.is_empty());
+        assert!(lock(&strangers.0).all.is_empty());
     }
 }
