@@ -493,11 +493,7 @@ pub fn kernel_texts(data: &[u8]) -> u64 {
             texts::cache_size(first).is_some(),
             texts::tool_version(&text).is_some(),
         ),
-        (
-            cpus.processors.min(8),
-            cpus.sockets.min(8),
-            cpus.cores.min(8),
-        ),
+        cpus.processors.min(8),
         texts::module_state(rest, first, "sch_netem") == texts::ModuleState::Absent,
         (
             release

@@ -98,17 +98,6 @@ impl Status {
     }
 }
 
-/// A process's number in its own process namespace.
-pub fn innermost_pid(pid: u32) -> Result<u32, Error> {
-    let status = Status::of(pid)?;
-    let numbers = status.field("NSpid").split_whitespace();
-    // A kernel without namespaces of processes tells none.
-    Ok(numbers
-        .last()
-        .and_then(|last| last.parse().ok())
-        .unwrap_or(pid))
-}
-
 /// Undoes the kernel's octal escapes (`\040` is a space).
 fn unescape(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
@@ -131,13 +120,11 @@ fn unescape(field: &[u8]) -> PathBuf {
 /// Processes in the network namespace of this inode, without those that end meanwhile.
 pub fn in_network(inode: u64) -> Vec<u32> {
     use std::os::unix::fs::MetadataExt;
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_there = |process: &u32| {
         let netns = fs::metadata(format!("/proc/{process}/ns/net"));
         netns.is_ok_and(|netns| netns.ino() == inode)
     };
-    processes.filter(is_there).collect()
+    numbers("/proc").into_iter().filter(is_there).collect()
 }
 
 /// Unit of times in `stat` files: USER_HZ is 100 on every architecture that Linux supports.

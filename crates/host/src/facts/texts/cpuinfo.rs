@@ -3,17 +3,11 @@
 //! Its shape differs by architecture. x86 names the model on every CPU; ARM gives numbers that stand for a maker and a
 //! design (the names below are lscpu's); POWER and z have words of their own.
 
-use std::collections::BTreeSet;
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CpuInfo {
     /// The model, or the models of a machine with several, joined by ` + `.
     pub model: Option<String>,
     pub processors: u32,
-    /// Packages, where the text says so.
-    pub sockets: u32,
-    /// Cores in all packages, where the text says so.
-    pub cores: u32,
     /// The CPU says that it is virtual (x86 only).
     pub virtual_machine: bool,
 }
@@ -49,21 +43,13 @@ pub fn cpuinfo(text: &str) -> CpuInfo {
             names.push(name);
         }
     };
-    let (mut packages, mut cores) = (BTreeSet::new(), BTreeSet::new());
-    let (mut package, mut implementer) = ("", None);
+    let mut implementer = None;
     for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
         let value = value.trim();
         match key.trim() {
             // Older 32-bit ARM kernels write the model as `Processor`, once.
             "processor" if value.parse::<u32>().is_ok() => info.processors += 1,
             "model name" | "cpu" | "Processor" => note(value.into()),
-            "physical id" => {
-                package = value;
-                packages.insert(value);
-            }
-            "core id" => {
-                cores.insert((package, value));
-            }
             "flags" => info.virtual_machine |= value.split(' ').any(|f| f == "hypervisor"),
             "CPU implementer" => implementer = hexadecimal(value),
             "CPU part" => {
@@ -75,8 +61,6 @@ pub fn cpuinfo(text: &str) -> CpuInfo {
             _ => {}
         }
     }
-    info.sockets = packages.len() as u32;
-    info.cores = cores.len() as u32;
     info.model = (!names.is_empty()).then(|| names.join(" + "));
     info
 }
@@ -109,18 +93,18 @@ mod tests {
     fn a_virtual_machine_says_so() {
         let info = cpuinfo(FIRECRACKER);
         assert_eq!(info.model.as_deref(), Some("AMD EPYC"));
-        assert_eq!((info.processors, info.sockets, info.cores), (2, 1, 2));
+        assert_eq!(info.processors, 2);
         assert!(info.virtual_machine);
     }
 
     #[test]
-    fn two_sockets_with_smt_are_counted_apart() {
+    fn two_sockets_with_smt_have_one_model() {
         let info = cpuinfo(XEON);
         assert_eq!(
             info.model.as_deref(),
             Some("Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz")
         );
-        assert_eq!((info.processors, info.sockets, info.cores), (8, 2, 4));
+        assert_eq!(info.processors, 8);
         assert!(!info.virtual_machine);
     }
 
