@@ -82,7 +82,7 @@ pub fn apply(
         check(change, &held, root)?;
     }
     for change in changes {
-        if change.knob.moves {
+        if change.knob.moves() {
             add_owner(owner, change.knob.name, &mut held);
         }
         record(owner, change.knob.name, &change.targets, &mut held, root);
@@ -101,7 +101,7 @@ pub fn apply(
             ..KnobResult::default()
         };
         apply_all(&change.targets, &mut held, root, &mut result);
-        if change.knob.moves {
+        if change.knob.moves() {
             rescan(owner, change, &mut held, root, &mut result)?;
         }
         applied.knobs.push(result);

@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without busy polling, or this is not the first network namespace",
     ),
     mapping: Mapping::Same(microseconds),
-    moves: false,
 };
 
 #[cfg(test)]

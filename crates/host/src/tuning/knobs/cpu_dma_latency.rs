@@ -20,7 +20,6 @@ pub const KNOB: Knob = Knob {
         Ok(vec![Item::Holder { device }])
     }),
     mapping: Mapping::Same(microseconds),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub const KNOB: Knob = Knob {
                Welch 2015, 3.1.3.2 (isolcpus)",
     risk: "isolated: threads on the partition are not balanced, each must be pinned to one CPU; \
            version 1: every thread of the root cgroup is moved, which takes milliseconds each",
-    items: Items::Found(|m| {
+    items: Items::Moving(|m| {
         let (_, mount) = hierarchy(m.root)?;
         let group = mount.join(ISOLATED);
         Ok(vec![if m.root.has(&group) {
@@ -39,7 +39,6 @@ pub const KNOB: Knob = Knob {
         }])
     }),
     mapping: Mapping::Moving { each, retarget },
-    moves: true,
 };
 
 /// The CPUs of the partition in force; none without a partition.

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "this kernel has no writeback of its own",
     ),
     mapping: Mapping::Same(centiseconds),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
     risk: "performance: more power and heat, which may lower the turbo of other cores",
     items: Items::Files(GOVERNORS, Form::Text, WITHOUT),
     mapping: Mapping::Each(each),
-    moves: false,
 };
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {

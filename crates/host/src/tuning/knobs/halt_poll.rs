@@ -21,7 +21,6 @@ pub const KNOB: Knob = Knob {
         )
     }),
     mapping: Mapping::Same(nanoseconds),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
     risk: "nothing else can use that memory; filling the pool moves other pages for a while",
     items: Items::File(POOL, Form::Count, WITHOUT),
     mapping: Mapping::Same(pages),
-    moves: false,
 };
 
 /// A line of /proc/meminfo, in bytes.

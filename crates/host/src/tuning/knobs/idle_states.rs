@@ -15,7 +15,6 @@ pub const KNOB: Knob = Knob {
         files::each(m.root, DISABLE, Form::Text, without)
     }),
     mapping: Mapping::Each(each),
-    moves: false,
 };
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {

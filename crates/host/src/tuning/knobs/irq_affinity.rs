@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "this machine has no interrupts that can be moved",
     ),
     mapping: Mapping::Same(at_least_one_cpu),
-    moves: false,
 };
 
 #[cfg(test)]

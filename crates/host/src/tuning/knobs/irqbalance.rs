@@ -19,20 +19,16 @@ pub const KNOB: Knob = Knob {
     evidence: "irqbalance(1), IRQBALANCE_BANNED_CPULIST; Documentation/core-api/irq/irq-affinity.rst",
     risk: "while it is stopped no interrupt is balanced, not even among the other CPUs; for good, ban \
            the isolated ones in /etc/default/irqbalance",
-    items: Items::Found(|m| {
-        let task = daemon(m).ok_or(NOT_RUNNING)?;
-        Ok(vec![activity(task)])
-    }),
-    mapping: Mapping::Each(each),
     // The daemon may be started again.
-    moves: true,
+    items: Items::Moving(|m| Ok(vec![activity(daemon(m)?)])),
+    mapping: Mapping::Each(each),
 };
 
-const NOT_RUNNING: &str = "irqbalance does not run: nothing moves interrupts back";
-
-fn daemon(machine: &Machine<'_>) -> Option<Task> {
+/// The daemon's process, or why there is none.
+fn daemon(machine: &Machine<'_>) -> Result<Task, String> {
     let root = machine.root;
-    Task::processes(root).find(|task| task.name == "irqbalance" && task.is_trusted(root))
+    let daemon = Task::processes(root).find(|t| t.name == "irqbalance" && t.is_trusted(root));
+    daemon.ok_or_else(|| "irqbalance does not run: nothing moves interrupts back".into())
 }
 
 fn activity(task: Task) -> Item {
@@ -42,24 +38,16 @@ fn activity(task: Task) -> Item {
 
 fn banned(machine: &Machine<'_>, task: &Task) -> CpuList {
     let environment = machine.root.environ(task.tid).unwrap_or_default();
+    let prefix = format!("{BANNED}=");
     let mut variables = environment.split(|byte| *byte == 0);
-    let named = |v: &[u8]| {
-        v.strip_prefix(BANNED.as_bytes())?
-            .strip_prefix(b"=")
-            .map(<[u8]>::to_vec)
-    };
-    let value = variables.find_map(named);
-    let value = value.and_then(|value| String::from_utf8(value).ok());
-    value
-        .and_then(|value| CpuList::parse(&value))
-        .unwrap_or_default()
+    let value = variables.find_map(|variable| variable.strip_prefix(prefix.as_bytes()));
+    let value = value.and_then(|value| std::str::from_utf8(value).ok());
+    value.and_then(CpuList::parse).unwrap_or_default()
 }
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let allowed = some_cpus(machine, wanted)?;
-    let Some(task) = daemon(machine) else {
-        return Err(KnobError::Absent(NOT_RUNNING.into()));
-    };
+    let task = daemon(machine)?;
     let banned = banned(machine, &task);
     let all = machine.cores.all();
     let mut forbidden = all.iter().filter(|cpu| !allowed.contains(*cpu));

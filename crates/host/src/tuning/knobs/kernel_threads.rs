@@ -11,14 +11,13 @@ pub const KNOB: Knob = Knob {
     about: "CPUs of the kernel's own threads, where they are not bound",
     evidence: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Daichendt 2022, 5.6.4 (binding RCU's threads)",
     risk: "RCU's and memory management's threads share the housekeeping CPUs",
-    items: Items::Found(|m| match movable(m) {
+    items: Items::Moving(|m| match movable(m) {
         tasks if tasks.is_empty() => {
             Err("no kernel thread can be seen from here, as in a container".into())
         }
         tasks => Ok(tasks.into_iter().map(affinity).collect()),
     }),
     mapping: Mapping::Moving { each, retarget },
-    moves: true,
 };
 
 fn movable(machine: &Machine<'_>) -> Vec<Task> {

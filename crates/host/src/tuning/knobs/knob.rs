@@ -57,6 +57,8 @@ pub enum Items {
     /// All files that match a pattern.
     Files(&'static str, Form, &'static str),
     Found(fn(&Machine<'_>) -> Result<Vec<Item>, String>),
+    /// As `Found`, of items that come and go (threads), so they are scanned again after the writes.
+    Moving(fn(&Machine<'_>) -> Result<Vec<Item>, String>),
 }
 
 impl Items {
@@ -66,7 +68,7 @@ impl Items {
             Items::Files(pattern, form, without) => {
                 files::each(machine.root, pattern, form, without)
             }
-            Items::Found(find) => find(machine),
+            Items::Found(find) | Items::Moving(find) => find(machine),
         }
     }
 }
@@ -82,11 +84,14 @@ pub struct Knob {
     pub risk: &'static str,
     pub items: Items,
     pub mapping: Mapping,
-    /// The items come and go (threads), so they are scanned again after the writes.
-    pub moves: bool,
 }
 
 impl Knob {
+    /// Whether its items come and go.
+    pub fn moves(&self) -> bool {
+        matches!(self.items, Items::Moving(_))
+    }
+
     /// Errors: the machine does not have the knob, or cannot have the value.
     pub fn targets(&self, machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
         match self.mapping {

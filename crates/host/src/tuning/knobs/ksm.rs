@@ -19,7 +19,6 @@ pub const KNOB: Knob = Knob {
         }
         .to_string())
     }),
-    moves: false,
 };
 
 #[cfg(test)]

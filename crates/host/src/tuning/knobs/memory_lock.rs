@@ -10,12 +10,11 @@ pub const KNOB: Knob = Knob {
     about: "Running programs that may lock all their memory, by name",
     evidence: "mlock(2), Notes on real-time processes; Welch 2015, Table 3.3 (-realtime mlock=on)",
     risk: "locked memory is lost to everything else; a leak in the program exhausts the machine",
-    items: Items::Found(|m| match programs(m) {
+    items: Items::Moving(|m| match programs(m) {
         tasks if tasks.is_empty() => Err("no program can be seen".into()),
         tasks => Ok(tasks.into_iter().map(limit).collect()),
     }),
     mapping: Mapping::Each(each),
-    moves: true,
 };
 
 /// One item per process, not per thread: the limit is the process's.

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "this is not the first network namespace",
     ),
     mapping: Mapping::Same(number),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ pub const KNOB: Knob = Knob {
     risk: "off: an interrupt per packet, which costs throughput",
     items: Items::Found(|m| cards(m, &[Setting::Coalescing], "none has coalescing to choose")),
     mapping: Mapping::Same(moderation),
-    moves: false,
 };
 
 /// The same for receive and send, not adaptive.

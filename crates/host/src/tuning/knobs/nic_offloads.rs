@@ -17,7 +17,6 @@ pub const KNOB: Knob = Knob {
         )
     }),
     mapping: Mapping::Same(on_or_off),
-    moves: false,
 };
 
 fn on_or_off(_: &Machine<'_>, wanted: &Wanted) -> Result<String, KnobError> {

@@ -10,7 +10,6 @@ pub const KNOB: Knob = Knob {
     risk: "the link pauses while a card recreates its queues; IRQs get new numbers",
     items: Items::Found(|m| cards(m, &[Setting::Queues], "none has queues to choose")),
     mapping: Mapping::Same(number),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -20,7 +20,6 @@ pub const KNOB: Knob = Knob {
         )
     }),
     mapping: Mapping::Same(switch),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without NUMA balancing",
     ),
     mapping: Mapping::Same(switch),
-    moves: false,
 };
 
 #[cfg(test)]

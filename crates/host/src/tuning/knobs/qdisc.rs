@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "this is not the first network namespace, or the kernel has no queueing disciplines",
     ),
     mapping: Mapping::Same(word),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without power management",
     ),
     mapping: Mapping::Each(each),
-    moves: false,
 };
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "no interface steers received packets",
     ),
     mapping: Mapping::Same(cpus),
-    moves: false,
 };
 
 #[cfg(test)]

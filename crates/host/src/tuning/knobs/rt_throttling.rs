@@ -19,7 +19,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without real-time scheduling",
     ),
     mapping: Mapping::Same(microseconds_or_minus_1),
-    moves: false,
 };
 
 #[cfg(test)]

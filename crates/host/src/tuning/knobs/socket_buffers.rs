@@ -23,7 +23,6 @@ pub const KNOB: Knob = Knob {
         Ok(items)
     }),
     mapping: Mapping::Same(bytes),
-    moves: false,
 };
 
 #[cfg(test)]

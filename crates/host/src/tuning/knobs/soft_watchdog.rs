@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "this kernel has no soft lockup detector",
     ),
     mapping: Mapping::Same(switch),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without swap",
     ),
     mapping: Mapping::Same(number),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without transparent huge pages",
     ),
     mapping: Mapping::Same(word),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -10,12 +10,11 @@ pub const KNOB: Knob = Knob {
     about: "Scheduling policy of threads by their name",
     evidence: "sched(7); Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst; Welch 2015, 3.1.3.1 (PREEMPT_RT)",
     risk: "a real-time thread that does not sleep keeps others off its core, the kernel's included",
-    items: Items::Found(|m| match Task::all(m.root) {
+    items: Items::Moving(|m| match Task::all(m.root) {
         tasks if tasks.is_empty() => Err("no thread can be seen".into()),
         tasks => Ok(tasks.into_iter().map(policy).collect()),
     }),
     mapping: Mapping::Each(each),
-    moves: true,
 };
 
 fn policy(task: Task) -> Item {

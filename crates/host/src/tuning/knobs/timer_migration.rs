@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "this kernel has no timer migration",
     ),
     mapping: Mapping::Same(switch),
-    moves: false,
 };
 
 #[cfg(test)]

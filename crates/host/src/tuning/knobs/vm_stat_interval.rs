@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "this kernel is built without the counters",
     ),
     mapping: Mapping::Same(seconds),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ pub const KNOB: Knob = Knob {
         "this kernel has no lockup detectors",
     ),
     mapping: Mapping::Same(at_least_one_cpu),
-    moves: false,
 };
 
 #[cfg(test)]

@@ -26,7 +26,6 @@ pub const KNOB: Knob = Knob {
         Ok(items)
     }),
     mapping: Mapping::Same(at_least_one_cpu),
-    moves: false,
 };
 
 #[cfg(test)]

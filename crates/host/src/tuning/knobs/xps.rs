@@ -14,7 +14,6 @@ pub const KNOB: Knob = Knob {
         "no interface has several transmit queues",
     ),
     mapping: Mapping::Same(cpus),
-    moves: false,
 };
 
 #[cfg(test)]
