@@ -98,13 +98,8 @@ fn drift(entry: &Entry, root: &Root) -> Option<Drift> {
         Ok(None) => match &entry.item {
             Item::Task { task, attribute } if *attribute == Attribute::Activity => {
                 let task = task.successor(root)?;
-                let attribute = Attribute::Activity;
-                let activity = Item::Task {
-                    task: task.clone(),
-                    attribute,
-                }
-                .read(root)
-                .ok()??;
+                let item = Item::task(task.clone(), Attribute::Activity);
+                let activity = item.read(root).ok()??;
                 if activity == entry.wanted {
                     return None;
                 }

@@ -46,6 +46,10 @@ impl Item {
         Item::File { path, form }
     }
 
+    pub fn task(task: Task, attribute: Attribute) -> Item {
+        Item::Task { task, attribute }
+    }
+
     pub fn parse(&self, text: &str) -> Value {
         match (self, text) {
             (Item::Group { .. }, "present") => Value::Present,

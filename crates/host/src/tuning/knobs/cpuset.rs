@@ -140,8 +140,7 @@ fn keep_pinned(machine: &Machine<'_>, version: Version, targets: &mut Targets) {
         let group = root.read(format!("/proc/{}/cpuset", task.tid));
         let moved = version == Version::V1 && group.is_ok_and(|g| g.trim() == "/");
         let bound = task.is_bound();
-        let attribute = Attribute::Pinning;
-        let item = Item::Task { task, attribute };
+        let item = Item::task(task, Attribute::Pinning);
         let now = item.read(root).ok().flatten();
         if !moved && !bound && now.is_some_and(|now| now != all) {
             targets.push((item, Value::Within(cores.housekeeping.clone())));
@@ -219,10 +218,7 @@ fn shield(
     for task in Task::all(root) {
         // The kernel refuses to move bound threads, and the parent of its own threads.
         let stays = task.is_bound() || (task.is_kernel() && task.name == "kthreadd");
-        let item = Item::Task {
-            task,
-            attribute: attribute.clone(),
-        };
+        let item = Item::task(task, attribute.clone());
         let in_root = |value: &Value| matches!(value, Value::Cpuset { group, .. } if group == "/");
         if !stays && item.read(root).ok().flatten().as_ref().is_some_and(in_root) {
             let housekeeping = Value::Cpuset {

@@ -30,11 +30,23 @@ pub fn one_unless_fixed(
 
 /// All files that match a pattern, or why this machine has none.
 pub fn each(root: &Root, pattern: &str, form: Form, without: &str) -> Result<Vec<Item>, String> {
-    let found = root.glob(pattern);
-    if found.is_empty() {
-        return Err(format!("no {pattern}: {without}"));
+    let found = root.glob(pattern).into_iter();
+    some(
+        found.map(|path| Item::file(path, form)),
+        format!("no {pattern}: {without}"),
+    )
+}
+
+/// The items, or why this machine has none.
+pub fn some(
+    items: impl IntoIterator<Item = Item>,
+    none: impl Into<String>,
+) -> Result<Vec<Item>, String> {
+    let items: Vec<Item> = items.into_iter().collect();
+    if items.is_empty() {
+        return Err(none.into());
     }
-    Ok(found.into_iter().map(|p| Item::file(p, form)).collect())
+    Ok(items)
 }
 
 /// A list as a value of [`Form::Mask`] or [`Form::List`].

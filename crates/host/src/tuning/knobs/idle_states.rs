@@ -10,10 +10,11 @@ pub const KNOB: Knob = Knob {
     about: "Longest wake-up of the idle states that isolated CPUs may use",
     evidence: "Documentation/admin-guide/pm/cpuidle.rst, Representation in sysfs; Welch 2015, Table 3.1 (CPU_IDLE off); Daichendt 2022, 5.13 (intel_idle.max_cstate=0)",
     risk: "more power and heat; a sibling thread gets less of the core",
-    items: Items::Found(|m| {
-        let without = "the CPUs of this machine have no idle states to choose (as in most guests)";
-        files::each(m.root, DISABLE, Form::Text, without)
-    }),
+    items: Items::Files(
+        DISABLE,
+        Form::Text,
+        "the CPUs of this machine have no idle states to choose (as in most guests)",
+    ),
     mapping: Mapping::Each(each),
 };
 

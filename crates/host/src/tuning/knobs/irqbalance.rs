@@ -20,7 +20,7 @@ pub const KNOB: Knob = Knob {
     risk: "while it is stopped no interrupt is balanced, not even among the other CPUs; for good, ban \
            the isolated ones in /etc/default/irqbalance",
     // The daemon may be started again.
-    items: Items::Moving(|m| Ok(vec![activity(daemon(m)?)])),
+    items: Items::Moving(|m| Ok(vec![Item::task(daemon(m)?, Attribute::Activity)])),
     mapping: Mapping::Each(each),
 };
 
@@ -29,11 +29,6 @@ fn daemon(machine: &Machine<'_>) -> Result<Task, String> {
     let root = machine.root;
     let daemon = Task::processes(root).find(|t| t.name == "irqbalance" && t.is_trusted(root));
     daemon.ok_or_else(|| "irqbalance does not run: nothing moves interrupts back".into())
-}
-
-fn activity(task: Task) -> Item {
-    let attribute = Attribute::Activity;
-    Item::Task { task, attribute }
 }
 
 fn banned(machine: &Machine<'_>, task: &Task) -> CpuList {
@@ -58,7 +53,10 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
         );
         return Err(KnobError::Absent(reason));
     }
-    Ok(vec![(activity(task), Value::Stopped)])
+    Ok(vec![(
+        Item::task(task, Attribute::Activity),
+        Value::Stopped,
+    )])
 }
 
 #[cfg(test)]

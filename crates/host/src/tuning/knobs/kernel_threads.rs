@@ -11,25 +11,19 @@ pub const KNOB: Knob = Knob {
     about: "CPUs of the kernel's own threads, where they are not bound",
     evidence: "Documentation/admin-guide/kernel-per-CPU-kthreads.rst; Daichendt 2022, 5.6.4 (binding RCU's threads)",
     risk: "RCU's and memory management's threads share the housekeeping CPUs",
-    items: Items::Moving(|m| match movable(m) {
-        tasks if tasks.is_empty() => {
-            Err("no kernel thread can be seen from here, as in a container".into())
-        }
-        tasks => Ok(tasks.into_iter().map(affinity).collect()),
+    items: Items::Moving(|m| {
+        let mut tasks = Task::all(m.root);
+        tasks.retain(|t| t.is_kernel() && !t.is_bound() && !t.name.starts_with("irq/"));
+        let items = tasks
+            .into_iter()
+            .map(|t| Item::task(t, Attribute::Affinity));
+        files::some(
+            items,
+            "no kernel thread can be seen from here, as in a container",
+        )
     }),
     mapping: Mapping::Moving { each, retarget },
 };
-
-fn movable(machine: &Machine<'_>) -> Vec<Task> {
-    let mut tasks = Task::all(machine.root);
-    tasks.retain(|t| t.is_kernel() && !t.is_bound() && !t.name.starts_with("irq/"));
-    tasks
-}
-
-fn affinity(task: Task) -> Item {
-    let attribute = Attribute::Affinity;
-    Item::Task { task, attribute }
-}
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     let cpus = some_cpus(machine, wanted)?;

@@ -10,9 +10,9 @@ pub const KNOB: Knob = Knob {
     about: "Running programs that may lock all their memory, by name",
     evidence: "mlock(2), Notes on real-time processes; Welch 2015, Table 3.3 (-realtime mlock=on)",
     risk: "locked memory is lost to everything else; a leak in the program exhausts the machine",
-    items: Items::Moving(|m| match programs(m) {
-        tasks if tasks.is_empty() => Err("no program can be seen".into()),
-        tasks => Ok(tasks.into_iter().map(limit).collect()),
+    items: Items::Moving(|m| {
+        let all = programs(m).into_iter();
+        files::some(all.map(limit), "no program can be seen")
     }),
     mapping: Mapping::Each(each),
 };
@@ -24,8 +24,7 @@ fn programs(machine: &Machine<'_>) -> Vec<Task> {
 }
 
 fn limit(task: Task) -> Item {
-    let attribute = Attribute::MemoryLock;
-    Item::Task { task, attribute }
+    Item::task(task, Attribute::MemoryLock)
 }
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {

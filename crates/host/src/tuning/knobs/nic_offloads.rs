@@ -16,12 +16,8 @@ pub const KNOB: Knob = Knob {
             "none has offloads to choose",
         )
     }),
-    mapping: Mapping::Same(on_or_off),
+    mapping: Mapping::Same(|_, wanted| Ok(wanted.to_string())),
 };
-
-fn on_or_off(_: &Machine<'_>, wanted: &Wanted) -> Result<String, KnobError> {
-    Ok(wanted.to_string())
-}
 
 #[cfg(test)]
 mod tests {

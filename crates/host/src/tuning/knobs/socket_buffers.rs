@@ -10,17 +10,12 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/admin-guide/sysctl/net.rst, rmem_max and wmem_max",
     risk: "memory that any program may take; longer queues instead of losses",
     items: Items::Found(|m| {
-        let found = m.root.glob(FILES);
-        let ours = found
-            .into_iter()
-            .filter(|path| path.ends_with("rmem_max") || path.ends_with("wmem_max"));
-        let items: Vec<Item> = ours.map(|path| Item::file(path, Form::Text)).collect();
-        if items.is_empty() {
-            return Err(format!(
-                "no {FILES}: this is not the first network namespace"
-            ));
-        }
-        Ok(items)
+        let mut found = m.root.glob(FILES);
+        found.retain(|path| path.ends_with("rmem_max") || path.ends_with("wmem_max"));
+        files::some(
+            found.into_iter().map(|path| Item::file(path, Form::Text)),
+            format!("no {FILES}: this is not the first network namespace"),
+        )
     }),
     mapping: Mapping::Same(bytes),
 };

@@ -9,18 +9,13 @@ pub const KNOB: Knob = Knob {
     evidence: "Documentation/networking/napi.rst, Threaded NAPI",
     risk: "one more context switch for each batch of packets",
     items: Items::Found(|m| {
-        let all = m.root.glob("/sys/class/net/*/threaded");
+        let mut found = m.root.glob("/sys/class/net/*/threaded");
         // Interfaces without hardware have the file, and most of them refuse it.
-        let cards = all
-            .into_iter()
-            .filter(|path| m.root.has(path.with_file_name("device")));
-        let items: Vec<Item> = cards.map(|path| Item::file(path, Form::Text)).collect();
-        if items.is_empty() {
-            return Err(
-                "no network card has threaded polling (kernels before 5.12 have none)".into(),
-            );
-        }
-        Ok(items)
+        found.retain(|path| m.root.has(path.with_file_name("device")));
+        files::some(
+            found.into_iter().map(|path| Item::file(path, Form::Text)),
+            "no network card has threaded polling (kernels before 5.12 have none)",
+        )
     }),
     mapping: Mapping::Same(switch),
 };

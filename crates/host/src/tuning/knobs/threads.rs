@@ -10,16 +10,15 @@ pub const KNOB: Knob = Knob {
     about: "Scheduling policy of threads by their name",
     evidence: "sched(7); Documentation/scheduler/sched-rt-group.rst and sched-deadline.rst; Welch 2015, 3.1.3.1 (PREEMPT_RT)",
     risk: "a real-time thread that does not sleep keeps others off its core, the kernel's included",
-    items: Items::Moving(|m| match Task::all(m.root) {
-        tasks if tasks.is_empty() => Err("no thread can be seen".into()),
-        tasks => Ok(tasks.into_iter().map(policy).collect()),
+    items: Items::Moving(|m| {
+        let all = Task::all(m.root).into_iter();
+        files::some(all.map(policy), "no thread can be seen")
     }),
     mapping: Mapping::Each(each),
 };
 
 fn policy(task: Task) -> Item {
-    let attribute = Attribute::Policy;
-    Item::Task { task, attribute }
+    Item::task(task, Attribute::Policy)
 }
 
 fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {

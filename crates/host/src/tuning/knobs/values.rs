@@ -120,15 +120,11 @@ pub fn cards(machine: &Machine<'_>, settings: &[Setting], none: &str) -> Result<
     let names = devices
         .iter()
         .filter_map(|path| path.parent()?.file_name()?.to_str());
-    let mut items = Vec::new();
-    for interface in names {
-        items.extend(settings.iter().map(|setting| Item::Nic {
+    let items = names.flat_map(|interface| {
+        settings.iter().map(move |setting| Item::Nic {
             interface: interface.to_string(),
             setting: *setting,
-        }));
-    }
-    if items.is_empty() {
-        return Err(format!("no network card: {none}"));
-    }
-    Ok(items)
+        })
+    });
+    files::some(items, format!("no network card: {none}"))
 }

@@ -16,14 +16,11 @@ pub const KNOB: Knob = Knob {
     risk: "writeback and other deferred work share the housekeeping CPUs",
     items: Items::Found(|m| {
         let found = PATTERNS.iter().flat_map(|p| m.root.glob(p));
-        let items: Vec<Item> = found.map(|p| Item::file(p, Form::Mask)).collect();
-        if items.is_empty() {
-            let file = PATTERNS[0];
-            return Err(format!(
-                "no {file}: this kernel does not show its workqueues"
-            ));
-        }
-        Ok(items)
+        let file = PATTERNS[0];
+        files::some(
+            found.map(|path| Item::file(path, Form::Mask)),
+            format!("no {file}: this kernel does not show its workqueues"),
+        )
     }),
     mapping: Mapping::Same(at_least_one_cpu),
 };
