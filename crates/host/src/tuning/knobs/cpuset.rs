@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
+use latlab_model::profile::Cores;
 use latlab_model::units::CpuList;
 
 use super::prelude::*;
@@ -107,14 +108,7 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     if !machine.root.has(mount.join(ISOLATED)) {
         keep_pinned(machine, version, &mut targets);
     }
-    narrow_others(
-        machine.root,
-        &mount,
-        &mount,
-        &cores.isolated,
-        &cores.housekeeping,
-        &mut targets,
-    )?;
+    narrow_others(machine, &mount, &mount, &mut targets)?;
     match version {
         Version::V2 => partition(&mount, &cores.isolated, &mode, &mut targets),
         Version::V1 => shield(machine, &mount, &mode, &mut targets)?,
@@ -122,13 +116,13 @@ fn each(machine: &Machine<'_>, wanted: &Wanted) -> Result<Targets, KnobError> {
     Ok(targets)
 }
 
-fn set(targets: &mut Targets, directory: &Path, file: &str, form: Form, value: impl Into<Value>) {
-    targets.push((Item::file(directory.join(file), form), value.into()));
+fn file(group: &Path, name: &str, form: Form, value: impl Into<Value>) -> (Item, Value) {
+    (Item::file(group.join(name), form), value.into())
 }
 
-fn make(targets: &mut Targets, path: &Path) {
+fn group(path: &Path) -> (Item, Value) {
     let path = path.to_path_buf();
-    targets.push((Item::Group { path }, Value::Present));
+    (Item::Group { path }, Value::Present)
 }
 
 /// Remembers the affinity of threads that are pinned to fewer than all CPUs. Threads that move to another cgroup
@@ -149,32 +143,17 @@ fn keep_pinned(machine: &Machine<'_>, version: Version, targets: &mut Targets) {
 }
 
 fn partition(mount: &Path, isolated: &CpuList, mode: &str, targets: &mut Targets) {
-    let group = mount.join(ISOLATED);
-    set(
-        targets,
-        mount,
-        "cgroup.subtree_control",
-        Form::Cpuset,
-        "+cpuset",
-    );
-    make(targets, &group);
-    // A service manager takes `cpuset` from the root as soon as no unit of its own uses it, and the partition's
-    // files would go with it. The kernel refuses that (EBUSY) while a group hands the controller on.
-    set(
-        targets,
-        &group,
-        "cgroup.subtree_control",
-        Form::Cpuset,
-        "+cpuset",
-    );
-    set(
-        targets,
-        &group,
-        "cpuset.cpus",
-        Form::List,
-        isolated.to_string(),
-    );
-    set(targets, &group, "cpuset.cpus.partition", Form::Text, mode);
+    let own = mount.join(ISOLATED);
+    let hand_on = |group: &Path| file(group, "cgroup.subtree_control", Form::Cpuset, "+cpuset");
+    targets.extend([
+        hand_on(mount),
+        group(&own),
+        // A service manager takes `cpuset` from the root as soon as no unit of its own uses it, and the partition's
+        // files would go with it. The kernel refuses that (EBUSY) while a group hands the controller on.
+        hand_on(&own),
+        file(&own, "cpuset.cpus", Form::List, isolated.to_string()),
+        file(&own, "cpuset.cpus.partition", Form::Text, mode),
+    ]);
 }
 
 fn shield(
@@ -191,27 +170,20 @@ fn shield(
         (HOUSEKEEPING, &cores.housekeeping),
         (ISOLATED, &cores.isolated),
     ] {
-        let group = mount.join(name);
-        make(targets, &group);
-        set(targets, &group, "cpuset.cpus", Form::List, cpus.to_string());
-        set(
-            targets,
-            &group,
-            "cpuset.mems",
-            Form::List,
-            files::list(&mems),
-        );
+        let own = mount.join(name);
+        targets.extend([
+            group(&own),
+            file(&own, "cpuset.cpus", Form::List, cpus.to_string()),
+            file(&own, "cpuset.mems", Form::List, files::list(&mems)),
+        ]);
     }
+    let balance = |group: &Path, on: &str| file(group, "cpuset.sched_load_balance", Form::Text, on);
     let isolated = mount.join(ISOLATED);
-    set(targets, &isolated, "cpuset.cpu_exclusive", Form::Text, "1");
-    set(
-        targets,
-        &isolated,
-        "cpuset.sched_load_balance",
-        Form::Text,
-        balanced(mode),
-    );
-    set(targets, mount, "cpuset.sched_load_balance", Form::Text, "0");
+    targets.extend([
+        file(&isolated, "cpuset.cpu_exclusive", Form::Text, "1"),
+        balance(&isolated, balanced(mode)),
+        balance(mount, "0"),
+    ]);
     let attribute = Attribute::Cpuset {
         mount: mount.to_path_buf(),
     };
@@ -233,31 +205,24 @@ fn shield(
 
 /// Narrows other cgroups to the housekeeping CPUs, the innermost first.
 fn narrow_others(
-    root: &Root,
+    machine: &Machine<'_>,
     mount: &Path,
     directory: &Path,
-    isolated: &CpuList,
-    housekeeping: &CpuList,
     targets: &mut Targets,
 ) -> Result<(), KnobError> {
+    let root = machine.root;
     for name in root.names(directory) {
         let group = directory.join(&name);
         let own = directory == mount && (name == ISOLATED || name == HOUSEKEEPING);
         if own || !root.path(&group).is_dir() {
             continue;
         }
-        narrow_others(root, mount, &group, isolated, housekeeping, targets)?;
+        narrow_others(machine, mount, &group, targets)?;
         let item = Item::file(group.join("cpuset.cpus"), Form::List);
-        let Some(cpus) = item
-            .read(root)
-            .ok()
-            .flatten()
-            .and_then(|value| value.cpus())
-        else {
-            continue;
-        };
-        if let Some(rest) = without_isolated(&group, &cpus, isolated, housekeeping)? {
-            targets.push((item, rest.to_string().into()));
+        let value = item.read(root).ok().flatten();
+        if let Some(cpus) = value.and_then(|value| value.cpus()) {
+            let rest = without_isolated(&group, &cpus, machine.cores)?;
+            targets.extend(rest.map(|rest| (item, Value::from(rest.to_string()))));
         }
     }
     Ok(())
@@ -267,13 +232,12 @@ fn narrow_others(
 fn without_isolated(
     group: &Path,
     cpus: &CpuList,
-    isolated: &CpuList,
-    housekeeping: &CpuList,
+    cores: &Cores,
 ) -> Result<Option<CpuList>, KnobError> {
-    if !cpus.iter().any(|cpu| isolated.contains(cpu)) {
+    if !cpus.iter().any(|cpu| cores.isolated.contains(cpu)) {
         return Ok(None);
     }
-    let rest = cpus.iter().filter(|cpu| housekeeping.contains(*cpu));
+    let rest = cpus.iter().filter(|cpu| cores.housekeeping.contains(*cpu));
     let rest = CpuList::new(rest.collect());
     if rest.is_empty() {
         return Err(KnobError::Impossible(
@@ -315,7 +279,7 @@ fn retarget(machine: &Machine<'_>, wanted: &Wanted, entry: &Entry) -> Result<Val
     }
     match (form, entry.original.cpus()) {
         (Form::List, Some(had)) if file == "cpuset.cpus" => {
-            let rest = without_isolated(group, &had, &cores.isolated, &cores.housekeeping)?;
+            let rest = without_isolated(group, &had, cores)?;
             Ok(rest.unwrap_or(had).to_string().into())
         }
         _ => Ok(entry.wanted.clone()),
