@@ -73,7 +73,7 @@ fn mounts_in(file: &str) -> Result<Vec<Mount>, Error> {
 
 /// Reads a file of /proc. A buffer that grows from nothing would be filled 32 bytes at a time at first, and the kernel
 /// puts a file together, or looks up a process's memory, for each read.
-pub(super) fn read(path: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: impl AsRef<Path>, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::with_capacity(USUAL_BYTES);
     let file = fs::File::open(path)?;
     file.take(max_bytes).read_to_end(&mut content)?;
@@ -146,8 +146,12 @@ impl<'a> Stat<'a> {
     }
 
     /// A field by its number in the manual, from 3 on.
+    pub fn text(&self, field: usize) -> Option<&'a str> {
+        self.fields.get(field - 3).copied()
+    }
+
     pub fn number(&self, field: usize) -> Option<u64> {
-        self.fields.get(field - 3)?.parse().ok()
+        self.text(field)?.parse().ok()
     }
 
     /// Start of the process, in clock ticks since the boot.

@@ -27,7 +27,7 @@ pub const LAB_VARIABLE: &str = "LATLAB_LAB";
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// No environment that a process was started with is larger (execve(2): three quarters of 8 MiB).
-const MAX_ENVIRON_BYTES: u64 = 8 << 20;
+pub(crate) const MAX_ENVIRON_BYTES: u64 = 8 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {

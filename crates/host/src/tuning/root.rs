@@ -1,11 +1,11 @@
 //! The root of the kernel's files: `/`, or a test's tree.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// execve(2) limits a new program's environment to less than 6 MiB.
-const MAX_ENVIRON_BYTES: u64 = 8 << 20;
+use crate::sys::proc;
+use crate::sys::process::MAX_ENVIRON_BYTES;
 
 /// The parent directory of `proc`, `sys` and `dev`. System calls on threads always go to the running kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,10 +35,8 @@ impl Root {
     /// The first 8 MiB of a process's environment, each variable ended by a zero byte: any user may declare gigabytes
     /// (prctl(2), PR_SET_MM_ENV_END). Errors: the process is gone, or hidden.
     pub fn environ(&self, pid: u32) -> io::Result<Vec<u8>> {
-        let file = fs::File::open(self.path(format!("/proc/{pid}/environ")))?;
-        let mut bytes = Vec::new();
-        file.take(MAX_ENVIRON_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        let file = self.path(format!("/proc/{pid}/environ"));
+        proc::read(file, MAX_ENVIRON_BYTES)
     }
 
     pub fn has(&self, path: impl AsRef<Path>) -> bool {

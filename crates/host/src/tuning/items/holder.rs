@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::value::Value;
-use crate::sys::process::Process;
+use crate::sys::process::{self, Process};
 use crate::tuning::root::Root;
 
 /// The variable with device and value in a holder's environment.
@@ -108,7 +108,7 @@ fn holders(root: &Root, device: &Path) -> io::Result<Vec<(Process, String)>> {
         .filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok())
     {
         let value = || {
-            let environ = Root::default().environ(pid).ok()?;
+            let environ = process::environ(pid).ok()?;
             let held = identity(Path::new(&format!("/proc/{pid}/fd/0")));
             let mut all = environ.split(|b| *b == 0);
             let value = all.find_map(|v| v.strip_prefix(mine.as_bytes()))?;

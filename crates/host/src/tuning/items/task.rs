@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::value::Value;
+use crate::sys::proc::Stat;
 use crate::sys::process::{Process, ProcessId};
 use crate::sys::sched;
 use crate::tuning::root::Root;
@@ -37,21 +38,23 @@ impl PartialEq for Task {
 impl Eq for Task {}
 
 /// Flags of a task (include/linux/sched.h).
-const PF_KTHREAD: u32 = 0x0020_0000;
-const PF_NO_SETAFFINITY: u32 = 0x0400_0000;
+const PF_KTHREAD: u64 = 0x0020_0000;
+const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
+
+/// Fields of `stat` (proc_pid_stat(5)).
+const STATE: usize = 3;
+const NICE: usize = 19;
 
 impl Task {
     pub fn of(root: &Root, tid: u32) -> Option<Task> {
         let stat = root.read(format!("/proc/{tid}/stat")).ok()?;
-        // 17 (a name) with) brackets) S 2 0 0 0 -1 69238880 …
-        let (name, rest) = (stat.find('(')?, stat.rfind(')')?);
-        let fields: Vec<&str> = stat[rest + 1..].split_whitespace().collect();
-        let ended = matches!(fields.first(), Some(&("Z" | "X")));
-        let flags: u32 = fields.get(6)?.parse().ok()?;
+        let stat = Stat::parse(&stat)?;
+        let ended = matches!(stat.text(STATE), Some("Z" | "X"));
+        let flags = stat.number(9)?;
         (!ended).then_some(Task {
             tid,
-            start: fields.get(19)?.parse().ok()?,
-            name: stat[name + 1..rest].to_string(),
+            start: stat.start_time()?,
+            name: stat.name.to_string(),
             kernel: flags & PF_KTHREAD != 0,
             bound: flags & PF_NO_SETAFFINITY != 0,
         })
@@ -200,12 +203,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn activity(root: &Root, tid: u32) -> io::Result<Value> {
     let stat = root.read(format!("/proc/{tid}/stat"))?;
-    let state = stat.rsplit(')').next().unwrap_or_default();
-    let stopped = state.split_whitespace().next() == Some("T");
-    Ok(if stopped {
-        Value::Stopped
-    } else {
-        Value::Running
+    let state = Stat::parse(&stat).and_then(|stat| stat.text(STATE));
+    Ok(match state {
+        Some("T") => Value::Stopped,
+        _ => Value::Running,
     })
 }
 
@@ -238,8 +239,7 @@ fn policy(root: &Root, tid: u32) -> io::Result<Value> {
 /// The thread's nice value, where it is not 0.
 fn nice(root: &Root, tid: u32) -> io::Result<Option<String>> {
     let stat = root.read(format!("/proc/{tid}/stat"))?;
-    let fields = stat.rsplit(')').next().unwrap_or_default();
-    let nice = fields.split_whitespace().nth(16);
+    let nice = Stat::parse(&stat).and_then(|stat| stat.text(NICE));
     Ok(nice.filter(|nice| *nice != "0").map(str::to_string))
 }
 
