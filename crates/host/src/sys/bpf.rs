@@ -6,6 +6,7 @@ use std::ffi::{CString, c_int, c_long};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
+use super::checked;
 use super::feature::descriptor;
 
 const PROG_LOAD: c_int = 5;
@@ -82,10 +83,7 @@ pub fn attach_to_cgroup(group: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::R
         attach_type: ATTACH_CGROUP_DEVICE,
         attach_flags: ALLOW_MULTI,
     };
-    match call(PROG_ATTACH, &attribute) {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(call(PROG_ATTACH, &attribute))
 }
 
 /// Attaches a [`RAW_TRACEPOINT`] program to the tracepoint `name` until the result is dropped.

@@ -8,6 +8,8 @@ use std::os::fd::AsRawFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 
+use super::checked;
+
 const SIOCETHTOOL: c_ulong = 0x8946;
 const SIOCSHWTSTAMP: c_ulong = 0x89b0;
 const SIOCGHWTSTAMP: c_ulong = 0x89b1;
@@ -55,11 +57,7 @@ unsafe fn call<const WORDS: usize>(
     )?;
     // SAFETY: the request and the words that it points to live over the call, and the words are as
     // many as the caller answers for.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut request) };
-    match result {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), number as _, &raw mut request) })
 }
 
 /// The words that the kernel fills in.

@@ -3,14 +3,13 @@
 //! A device is bound to its file and told to let it go by itself in one step (`LOOP_CONFIGURE`, Linux 5.8). So no end of
 //! this process leaves one: it is free again as soon as neither a mount nor a descriptor has it.
 
-use std::ffi::c_int;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::Error;
+use super::{Error, checked};
 
 const CONTROL: &str = "/dev/loop-control";
 
@@ -135,12 +134,7 @@ fn configure(
     wanted.block_size = sector;
     wanted.info.flags = LO_FLAGS_AUTOCLEAR | if direct { LO_FLAGS_DIRECT_IO } else { 0 };
     // SAFETY: the kernel reads the structure, which has its layout and lives for the call.
-    let result: c_int =
-        unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const wanted) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE, &raw const wanted) })
 }
 
 /// The devices whose files are below a directory.

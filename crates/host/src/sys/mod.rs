@@ -90,6 +90,14 @@ impl Error {
     }
 }
 
+/// The answer of a system call that fails with a number below zero, and its reason in `errno`.
+fn checked(result: impl Into<i64>) -> io::Result<()> {
+    match result.into() {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Several failures of a removal that went on after each; never empty.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
-use super::{Error, Errors, proc};
+use super::{Error, Errors, checked, proc};
 
 /// Mounts on top of each other at one place that are removed before something must be wrong.
 const STACKED_MAX: usize = 64;
@@ -106,12 +106,7 @@ pub fn set_options(
             size_of::<libc::mount_attr>(),
         )
     };
-    match result {
-        0 => Ok(()),
-        _ => Err(Error::of("set options of", "a mount")(
-            io::Error::last_os_error(),
-        )),
-    }
+    checked(result).map_err(Error::of("set options of", "a mount"))
 }
 
 /// Mounts a file system of the kernel's at `target`.

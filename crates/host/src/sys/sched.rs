@@ -11,6 +11,8 @@ use latlab_model::units::{CpuList, Nanos};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 
+use super::checked;
+
 /// `struct sched_attr`, SCHED_ATTR_SIZE_VER0.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
@@ -36,10 +38,7 @@ const DEADLINE: u32 = 6;
 pub fn policy(tid: u32) -> io::Result<String> {
     let mut attr = SchedAttr::default();
     // SAFETY: the kernel writes at most SIZE bytes to the structure, which is that long and is ours.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    checked(unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, SIZE, 0) })?;
     let text = match attr.policy {
         OTHER => Policy::Other(attr.nice as i8).to_string(),
         FIFO => Policy::Fifo(attr.priority as u8).to_string(),
@@ -62,11 +61,7 @@ pub fn policy(tid: u32) -> io::Result<String> {
 pub fn set_policy(tid: u32, text: &str) -> io::Result<()> {
     let attr = parse(text).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: the kernel reads SIZE bytes of the structure, which is that long and alive.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) })
 }
 
 fn parse(text: &str) -> Option<SchedAttr> {
