@@ -9,6 +9,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use super::checked;
+use super::sockets::set_option;
+
 pub(super) fn descriptor(result: c_long) -> io::Result<OwnedFd> {
     match c_int::try_from(result) {
         // SAFETY: the kernel just made this descriptor for us, so it has no other owner.
@@ -37,14 +40,15 @@ pub fn bind_xdp_socket(interface_index: u32) -> io::Result<()> {
     memory.addr = frames.0.as_mut_ptr() as u64;
     memory.len = frames.0.len() as u64;
     memory.chunk_size = XDP_FRAME_BYTES;
-    xdp_option(&socket, libc::XDP_UMEM_REG, &memory)?;
+    // The kernel pins the memory until the socket is closed.
+    set_option(&socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &memory)?;
     for ring in [
         libc::XDP_UMEM_FILL_RING,
         libc::XDP_UMEM_COMPLETION_RING,
         libc::XDP_RX_RING,
         libc::XDP_TX_RING,
     ] {
-        xdp_option(&socket, ring, &XDP_RING_ENTRIES)?;
+        set_option(&socket, libc::SOL_XDP, ring, &XDP_RING_ENTRIES)?;
     }
     // SAFETY: as above.
     let mut address: libc::sockaddr_xdp = unsafe { std::mem::zeroed() };
@@ -54,30 +58,7 @@ pub fn bind_xdp_socket(interface_index: u32) -> io::Result<()> {
     let pointer: *const libc::sockaddr_xdp = &address;
     let length = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes at the address of a live structure of that size.
-    if unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), length) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
-}
-
-fn xdp_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
-    let pointer: *const T = value;
-    let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes at the address of a live value of that size. The
-    // memory that XDP_UMEM_REG names is pinned by the kernel and outlives the socket.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            pointer.cast(),
-            length,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    checked(unsafe { libc::bind(socket.as_raw_fd(), pointer.cast(), length) })
 }
 
 /// Starts a process in new namespaces, given as `CLONE_NEW*` flags, that ends at once. User
@@ -115,10 +96,7 @@ pub fn vhost_features(device: impl AsFd) -> io::Result<u64> {
             &raw mut features,
         )
     };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(features)
+    checked(result).map(|()| features)
 }
 
 /// The twelve letters with which a hypervisor names itself to an x86 CPU's CPUID; `None` on

@@ -8,6 +8,8 @@ use libc::{
     BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, sock_filter,
 };
 
+use super::sockets::set_option;
+
 /// The place of the flags in a TCP header, where a socket's filter begins to read (RFC 9293, 3.1).
 const FLAGS: u32 = 13;
 const SYN: u32 = 0x02;
@@ -41,36 +43,14 @@ pub fn attach(socket: BorrowedFd<'_>) -> io::Result<()> {
         len: PROGRAM.len() as u16,
         filter: PROGRAM.as_ptr().cast_mut(),
     };
-    // SAFETY: an open descriptor; the kernel copies `len` instructions and writes nothing.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
-        )
-    };
-    match set {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 /// Removes the filter of [`attach`], which connections have of their listening socket too.
 pub fn detach(socket: BorrowedFd<'_>) {
     if matches!(filter(socket), Filter::Ours) {
-        let unused = 0_i32;
-        // SAFETY: an open descriptor, and one number of the length that is said.
-        unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_DETACH_FILTER,
-                (&raw const unused).cast(),
-                size_of::<i32>() as libc::socklen_t,
-            )
-        };
+        // The value is not used.
+        let _ = set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0_i32);
     }
 }
 

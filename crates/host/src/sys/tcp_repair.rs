@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use libc::c_int;
 
 use super::process::Process;
-use super::sockets;
+use super::sockets::{self, set_option};
 
 /// `linux/tcp.h`: off without a window probe. The connection's own state is untouched, so there is nothing to ask the
 /// peer, and the network may be cut off yet.
@@ -15,15 +15,13 @@ const OFF_WITHOUT_PROBE: c_int = -1;
 /// Ends the repair mode of a process's connections. Descriptors that cannot be reached stay as they are.
 pub fn leave(process: &Process) {
     for socket in in_repair(process) {
-        set(
-            &socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_REPAIR,
-            OFF_WITHOUT_PROBE,
-        );
+        let set = |level, option, value: c_int| {
+            let _ = set_option(&socket, level, option, &value);
+        };
+        set(libc::IPPROTO_TCP, libc::TCP_REPAIR, OFF_WITHOUT_PROBE);
         // Repair mode has put its own value in the place of the program's. Servers set it, and without it one that
         // starts anew would find its port taken by this connection.
-        set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
+        set(libc::SOL_SOCKET, libc::SO_REUSEADDR, 1);
     }
 }
 
@@ -50,18 +48,4 @@ fn is_in_repair(socket: &OwnedFd) -> bool {
     };
     // Other sockets refuse.
     asked == 0 && is_on == 1
-}
-
-fn set(socket: &OwnedFd, level: c_int, option: c_int, value: c_int) {
-    let length = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: an open descriptor, and one number of the length that is said.
-    unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            length,
-        )
-    };
 }
