@@ -3,13 +3,12 @@
 //! Which of them matter, `latlab-streams` decides. It is installed between fork and exec, so it allocates nothing then.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use libc::{BPF_JEQ, sock_filter};
 
-use super::seccomp::{
-    self, ALLOW, ARCHITECTURE, ARGUMENTS, NATIVE, NUMBER, answer, load, rule, unless,
-};
+use super::feature::descriptor;
+use super::seccomp::{self, ALLOW, ARGUMENTS, answer, by_argument, for_native, load, rule, unless};
 
 const HOLD: u32 = libc::SECCOMP_RET_USER_NOTIF;
 
@@ -43,7 +42,7 @@ const OPTIONS: [i32; 8] = [
 /// `ioctl` requests for the bytes that the peer has not acknowledged: SIOCOUTQ and SIOCOUTQNSD (tcp(7)).
 const REQUESTS: [u32; 2] = [0x5411, 0x894b];
 
-/// The level, or the request, is the second argument, the option the third.
+/// The level is the second argument, the option the third.
 const LEVEL: u32 = ARGUMENTS + 8;
 const OPTION: u32 = ARGUMENTS + 16;
 
@@ -53,15 +52,7 @@ pub struct NotifyFilter(Vec<sock_filter>);
 impl Default for NotifyFilter {
     /// Programs for 32-bit CPUs pass: their calls have other numbers, and their connections stay plain.
     fn default() -> Self {
-        let mut program = vec![
-            load(ARCHITECTURE),
-            sock_filter {
-                jt: 1,
-                ..unless(BPF_JEQ, NATIVE, 0)
-            },
-            answer(ALLOW),
-            load(NUMBER),
-        ];
+        let mut program = for_native(ALLOW);
         for call in CALLS {
             rule(&mut program, call, &[answer(HOLD)]);
         }
@@ -80,12 +71,7 @@ impl Default for NotifyFilter {
         for call in [libc::SYS_getsockopt, libc::SYS_setsockopt] {
             rule(&mut program, call, &body);
         }
-        let mut body = vec![load(LEVEL)];
-        for request in REQUESTS {
-            body.extend([unless(BPF_JEQ, request, 1), answer(HOLD)]);
-        }
-        body.push(answer(ALLOW));
-        rule(&mut program, libc::SYS_ioctl, &body);
+        by_argument(&mut program, libc::SYS_ioctl, 1, &REQUESTS, (HOLD, ALLOW));
         program.push(answer(ALLOW));
         Self(program)
     }
@@ -109,25 +95,9 @@ impl NotifyFilter {
     /// Puts the calling thread, and what it starts, under the filter, and sends the listener over a connected socket. It
     /// must have given up new privileges, or be root. Makes system calls only.
     pub(super) fn install(&self, socket: RawFd) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: self.0.len() as u16,
-            filter: self.0.as_ptr().cast_mut(),
-        };
-        let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-        // SAFETY: the kernel copies `len` instructions from a live vector and writes nothing.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                flags,
-                &raw const program,
-            )
-        };
-        match i32::try_from(result) {
-            // SAFETY: a new descriptor without another owner; the kernel has it closed by execve.
-            Ok(number @ 0..) => send(socket, &unsafe { OwnedFd::from_raw_fd(number) }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let result = seccomp::install(&self.0, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        // The kernel has it closed by execve.
+        send(socket, &descriptor(result)?)
     }
 }
 

@@ -12,6 +12,7 @@
 //! The filter is made here and not by the runtime: commands are started without the runtime, and
 //! both the first process and they get the same one.
 
+use std::ffi::{c_long, c_ulong};
 use std::io;
 
 use libc::{
@@ -20,21 +21,22 @@ use libc::{
 };
 
 use super::calls::{ALLOWED, GRANTED, NEWEST};
+use super::checked;
 
 #[derive(Debug, Clone)]
 pub struct Filter(Vec<sock_filter>);
 
 /// Offsets in `struct seccomp_data`; of arguments the lower half, on little-endian machines.
-pub(super) const NUMBER: u32 = 0;
-pub(super) const ARCHITECTURE: u32 = 4;
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
 pub(super) const ARGUMENTS: u32 = 16;
 const _: () = assert!(cfg!(target_endian = "little"));
 
 /// `linux/audit.h`.
 #[cfg(target_arch = "x86_64")]
-pub(super) const NATIVE: u32 = 0xc000_003e;
+const NATIVE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
-pub(super) const NATIVE: u32 = 0xc000_00b7;
+const NATIVE: u32 = 0xc000_00b7;
 
 pub(super) const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
@@ -60,7 +62,7 @@ const PERSONALITIES: [u32; 5] = [0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 
-pub(super) fn statement(code: u32, k: u32) -> sock_filter {
+fn statement(code: u32, k: u32) -> sock_filter {
     sock_filter {
         code: code as u16,
         jt: 0,
@@ -85,6 +87,19 @@ pub(super) fn unless(test: u32, k: u32, otherwise: usize) -> sock_filter {
     }
 }
 
+/// The begin of a program: calls of other architectures are answered, and the number of a native one is loaded.
+pub(super) fn for_native(foreign: u32) -> Vec<sock_filter> {
+    vec![
+        load(ARCHITECTURE),
+        sock_filter {
+            jt: 1,
+            ..unless(BPF_JEQ, NATIVE, 0)
+        },
+        answer(foreign),
+        load(NUMBER),
+    ]
+}
+
 /// The instructions for `call`: those of `body`, which end with an answer.
 pub(super) fn rule(program: &mut Vec<sock_filter>, call: i64, body: &[sock_filter]) {
     program.push(unless(BPF_JEQ, call as u32, body.len()));
@@ -92,7 +107,7 @@ pub(super) fn rule(program: &mut Vec<sock_filter>, call: i64, body: &[sock_filte
 }
 
 /// `call` is answered by the lower half of one argument: `special` for `values`, else `other`.
-fn by_argument(
+pub(super) fn by_argument(
     program: &mut Vec<sock_filter>,
     call: i64,
     argument: u32,
@@ -120,6 +135,25 @@ pub(super) fn bytes(program: &[sock_filter]) -> Vec<u8> {
     program.iter().flat_map(instruction).collect()
 }
 
+/// Puts the calling thread, and what it starts, under a filter, for good. Makes one system call and allocates nothing.
+/// Kernels before 5.16 would switch speculation off together with it, and slow down what is measured.
+pub(super) fn install(program: &[sock_filter], flags: c_ulong) -> c_long {
+    let flags = flags | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    let program = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: the kernel copies `len` instructions from a live slice and writes nothing.
+    unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const program,
+        )
+    }
+}
+
 impl Filter {
     /// The filter for programs that have these capabilities, by number: a capability is worth
     /// nothing without the calls it is for.
@@ -132,18 +166,7 @@ impl Filter {
         allowed.sort_unstable();
         allowed.dedup();
 
-        let mut program = vec![
-            load(ARCHITECTURE),
-            unless(BPF_JEQ, NATIVE, 1),
-            // Skipped by what is native.
-            load(NUMBER),
-        ];
-        // The second instruction's branches: native goes on, anything else is killed.
-        program[1] = sock_filter {
-            jt: 1,
-            ..unless(BPF_JEQ, NATIVE, 0)
-        };
-        program.insert(2, answer(KILL));
+        let mut program = for_native(KILL);
         if !capabilities.contains(&SYS_ADMIN) {
             let no_new = [
                 load(ARGUMENTS),
@@ -192,27 +215,9 @@ impl Filter {
         bytes(&self.0)
     }
 
-    /// Puts the calling thread, and what it starts, under the filter, for good. It must have given
-    /// up new privileges. Makes one system call and allocates nothing. Kernels before 5.16 would switch
-    /// speculation off together with it, and slow down what is measured.
+    /// As [`install`]. The calling thread must have given up new privileges.
     pub(super) fn install(&self) -> io::Result<()> {
-        let program = libc::sock_fprog {
-            len: self.0.len() as u16,
-            filter: self.0.as_ptr().cast_mut(),
-        };
-        // SAFETY: the kernel copies `len` instructions from a live vector and writes nothing.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
-                &raw const program,
-            )
-        };
-        match result {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        checked(install(&self.0, 0))
     }
 }
 
