@@ -8,7 +8,7 @@ pub(super) const NEWEST: u32 = 456;
 
 /// Calls without names in `libc`: `cachestat` (Linux 6.5), `fchmodat2` (6.6), `map_shadow_stack` (6.6),
 /// `futex_wake`, `futex_wait` and `futex_requeue` (6.7). New calls have one number everywhere.
-const UNNAMED: [i64; 6] = [451, 452, 453, 454, 455, 456];
+static UNNAMED: &[i64] = &[451, 452, 453, 454, 455, 456];
 
 /// `io_pgetevents`, which has no name in `libc` either.
 #[cfg(target_arch = "x86_64")]
@@ -17,13 +17,11 @@ const SYS_IO_PGETEVENTS: i64 = 333;
 const SYS_IO_PGETEVENTS: i64 = 292;
 
 /// Calls that every program may make.
-pub(super) static ALLOWED: &[i64] = &[
-    UNNAMED[0],
-    UNNAMED[1],
-    UNNAMED[2],
-    UNNAMED[3],
-    UNNAMED[4],
-    UNNAMED[5],
+pub(super) fn allowed() -> impl Iterator<Item = i64> {
+    NAMED.iter().chain(UNNAMED).chain(OLDER).copied()
+}
+
+static NAMED: &[i64] = &[
     SYS_accept,
     SYS_accept4,
     SYS_adjtimex,
@@ -275,89 +273,55 @@ pub(super) static ALLOWED: &[i64] = &[
     SYS_writev,
     SYS_getrlimit,
     SYS_setrlimit,
-    #[cfg(target_arch = "x86_64")]
+];
+
+/// Older calls, which later architectures do not have.
+#[cfg(target_arch = "x86_64")]
+static OLDER: &[i64] = &[
     SYS_access,
-    #[cfg(target_arch = "x86_64")]
     SYS_alarm,
-    #[cfg(target_arch = "x86_64")]
     SYS_arch_prctl,
-    #[cfg(target_arch = "x86_64")]
     SYS_chmod,
-    #[cfg(target_arch = "x86_64")]
     SYS_chown,
-    #[cfg(target_arch = "x86_64")]
     SYS_creat,
-    #[cfg(target_arch = "x86_64")]
     SYS_dup2,
-    #[cfg(target_arch = "x86_64")]
     SYS_epoll_create,
-    #[cfg(target_arch = "x86_64")]
     SYS_epoll_ctl_old,
-    #[cfg(target_arch = "x86_64")]
     SYS_epoll_wait,
-    #[cfg(target_arch = "x86_64")]
     SYS_epoll_wait_old,
-    #[cfg(target_arch = "x86_64")]
     SYS_eventfd,
-    #[cfg(target_arch = "x86_64")]
     SYS_fork,
-    #[cfg(target_arch = "x86_64")]
     SYS_futimesat,
-    #[cfg(target_arch = "x86_64")]
     SYS_getdents,
-    #[cfg(target_arch = "x86_64")]
     SYS_getpgrp,
-    #[cfg(target_arch = "x86_64")]
     SYS_get_thread_area,
-    #[cfg(target_arch = "x86_64")]
     SYS_inotify_init,
-    #[cfg(target_arch = "x86_64")]
     SYS_lchown,
-    #[cfg(target_arch = "x86_64")]
     SYS_link,
-    #[cfg(target_arch = "x86_64")]
     SYS_lstat,
-    #[cfg(target_arch = "x86_64")]
     SYS_mkdir,
-    #[cfg(target_arch = "x86_64")]
     SYS_mknod,
-    #[cfg(target_arch = "x86_64")]
     SYS_modify_ldt,
-    #[cfg(target_arch = "x86_64")]
     SYS_open,
-    #[cfg(target_arch = "x86_64")]
     SYS_pause,
-    #[cfg(target_arch = "x86_64")]
     SYS_pipe,
-    #[cfg(target_arch = "x86_64")]
     SYS_poll,
-    #[cfg(target_arch = "x86_64")]
     SYS_readlink,
-    #[cfg(target_arch = "x86_64")]
     SYS_rename,
-    #[cfg(target_arch = "x86_64")]
     SYS_rmdir,
-    #[cfg(target_arch = "x86_64")]
     SYS_select,
-    #[cfg(target_arch = "x86_64")]
     SYS_set_thread_area,
-    #[cfg(target_arch = "x86_64")]
     SYS_signalfd,
-    #[cfg(target_arch = "x86_64")]
     SYS_stat,
-    #[cfg(target_arch = "x86_64")]
     SYS_symlink,
-    #[cfg(target_arch = "x86_64")]
     SYS_time,
-    #[cfg(target_arch = "x86_64")]
     SYS_unlink,
-    #[cfg(target_arch = "x86_64")]
     SYS_utime,
-    #[cfg(target_arch = "x86_64")]
     SYS_utimes,
-    #[cfg(target_arch = "x86_64")]
     SYS_vfork,
 ];
+#[cfg(not(target_arch = "x86_64"))]
+static OLDER: &[i64] = &[];
 
 /// Calls for programs with the capability of this number.
 pub(super) static GRANTED: &[(u32, &[i64])] = &[
