@@ -99,8 +99,7 @@ const HIDDEN: [&str; 2] = ["/var/lib/latlab", "/var/cache/latlab"];
 
 /// The machine's root as it is mounted now. What a [`Search`] finds is still to be hidden.
 pub(super) fn view() -> Result<RootView, Error> {
-    let mounts = proc::own_mounts();
-    let mounts = mounts.map_err(|e| Error::io("read", Path::new(&e.object))(e.source))?;
+    let mounts = proc::own_mounts()?;
     Ok(RootView {
         dir: PathBuf::from("/"),
         submounts: submounts(mounts)
