@@ -24,7 +24,7 @@ use super::config::ImageConfig;
 use super::error::Error;
 use super::layer;
 use super::manifest::{self, Found, LayerRef};
-use crate::sys::file::rename_synced;
+use crate::sys::file::{make_private_dir, rename_synced};
 use crate::sys::{cached, tree};
 
 /// Begins the name of a directory in which an image is unpacked.
@@ -47,11 +47,10 @@ impl Cache {
 
     /// The root directory of the empty image. Kernels' modules and binds have their mount points made by each node.
     pub(super) fn empty(&self) -> Result<PathBuf, Error> {
+        self.make_dir()?;
         let dir = self.dir.join("empty");
-        for (path, mode) in [(&self.dir, 0o700), (&dir, 0o755)] {
-            let made = DirBuilder::new().recursive(true).mode(mode).create(path);
-            made.map_err(Error::io("make", path))?;
-        }
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(&dir);
+        made.map_err(Error::io("make", &dir))?;
         Ok(dir)
     }
 
@@ -125,11 +124,7 @@ impl Cache {
 
     /// Makes its directory. The mode keeps set-user-id programs of images from other users of the host.
     pub(super) fn make_dir(&self) -> Result<(), Error> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
-            .map_err(Error::io("make", &self.dir))
+        make_private_dir(&self.dir).map_err(Error::io("make", &self.dir))
     }
 
     /// Waits for its turn.

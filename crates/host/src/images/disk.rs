@@ -5,10 +5,10 @@
 //! modes, owners, sizes and times of last change (mtime and ctime). A directory that changed gets another image, the same one is made once.
 //! None goes while a lab is deployed: the bounds of the cache are kept before (`cache/clean.rs`).
 
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::error::Error;
 use super::squashfs;
 use crate::sys::cached;
-use crate::sys::file::Lock;
+use crate::sys::file::{Lock, make_private_dir};
 
 /// Directory of the cache.
 const DIRECTORY: &str = "disks";
@@ -49,11 +49,7 @@ impl Disks {
         if cached::mark_used(&path).is_ok() {
             return Ok(path);
         }
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
-            .map_err(Error::io("make", &self.dir))?;
+        make_private_dir(&self.dir).map_err(Error::io("make", &self.dir))?;
         let lock = Lock::take(&self.dir.join("lock"), TIMEOUT)
             .map_err(|error| Error::io("lock", &self.dir)(io::Error::other(error)))?;
         let _lock =
@@ -75,7 +71,7 @@ impl Disks {
         }
         progress(&format!("making a disk image of {}", directory.display()));
         let new = path.with_extension("new");
-        let made = write_image(directory, hidden, &new)
+        let made = squashfs::write(directory, &new, &listing.hidden, squashfs::PLAIN)
             .and_then(|()| File::open(&new)?.sync_all())
             .and_then(|()| fs::rename(&new, &path));
         if let Err(error) = made {
@@ -90,12 +86,6 @@ impl Disks {
 fn free_bytes(dir: &Path) -> Result<u64, Error> {
     let stat = rustix::fs::statvfs(dir).map_err(|e| Error::io("look at", dir)(e.into()))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-fn write_image(directory: &Path, hidden: &[PathBuf], new: &Path) -> io::Result<()> {
-    let inside = |path: &PathBuf| directory.join(path.strip_prefix("/").unwrap_or(path));
-    let left_out: Vec<PathBuf> = hidden.iter().map(inside).collect();
-    squashfs::write(directory, new, &left_out, squashfs::PLAIN)
 }
 
 /// The part of a directory that its image depends on.

@@ -23,7 +23,9 @@ use super::error::Error;
 use super::layer;
 use super::own_kernel::ImageKernel;
 use crate::sys::cached;
-use crate::sys::file::{Lock, copy_atomically, is_replaceable, rename_synced, write_atomically};
+use crate::sys::file::{
+    Lock, copy_atomically, directory_of, is_replaceable, rename_synced, write_atomically,
+};
 
 /// Changes with the way that images are made.
 const VERSION: &str = "latlab.image/1";
@@ -75,11 +77,9 @@ impl Cache {
     ) -> Result<Made, Error> {
         let text = fs::read_to_string(file).map_err(Error::io("read", file))?;
         // Known in a moment, and not after a minute's work.
-        let directory = wish.output.and_then(Path::parent);
-        if let Some(directory) = directory.filter(|directory| !directory.as_os_str().is_empty()) {
-            fs::read_dir(directory).map_err(Error::io("write into", directory))?;
-        }
         if let Some(output) = wish.output {
+            let directory = directory_of(output);
+            fs::read_dir(directory).map_err(Error::io("write into", directory))?;
             if !is_replaceable(output).map_err(Error::io("write", output))? {
                 return Err(Error::NoFile(output.to_owned()));
             }
@@ -121,8 +121,7 @@ impl Cache {
         let _ = remove_all(&work);
         let made = made?;
         let name = recipes.join(&key);
-        write_atomically(&name, record(&made).as_bytes(), 0o600)
-            .map_err(|error| Error::io("write", &name)(error.source))?;
+        write_atomically(&name, record(&made).as_bytes(), 0o600)?;
         Ok(made)
     }
 

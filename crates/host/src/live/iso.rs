@@ -16,7 +16,7 @@ use super::directory::{INITRD, KERNEL, Live};
 use super::error::Error;
 use crate::programs;
 use crate::sys::command;
-use crate::sys::file::{is_replaceable, sync_directory};
+use crate::sys::file::{directory_of, is_replaceable, sync_directory};
 use crate::sys::tree;
 
 /// Where the packages of GRUB have their modules.
@@ -101,10 +101,7 @@ pub fn check(file: &Path) -> Result<(), Error> {
             return Err(Error::NoTool { needed, package });
         }
     }
-    let directory = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let directory = directory_of(file);
     fs::read_dir(directory).map_err(Error::io("write into", directory))?;
     Ok(())
 }
@@ -124,13 +121,7 @@ pub fn make(
     let done = File::open(&new)
         .and_then(|new| new.sync_all())
         .and_then(|()| fs::rename(&new, file))
-        .and_then(|()| {
-            sync_directory(
-                file.parent()
-                    .filter(|p| *p != Path::new(""))
-                    .unwrap_or(Path::new(".")),
-            )
-        });
+        .and_then(|()| sync_directory(directory_of(file)));
     done.map_err(Error::io("write", file))?;
     Ok(live)
 }

@@ -1,8 +1,8 @@
 //! Files that must be whole or absent, and locks that vanish with their holder.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -55,10 +55,7 @@ pub fn is_replaceable(path: &Path) -> io::Result<bool> {
 /// Puts the file that `write` makes in the place of another one, which stays as it is if that fails.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<File>) -> Result<(), Error> {
     let failed = |error: io::Error| Error::of("write", path.display())(error);
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     let number = WRITES.fetch_add(1, Ordering::Relaxed);
     name.push(format!(".{}.{number}.tmp", std::process::id()));
@@ -98,10 +95,23 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
+/// The directory that has a file: the working directory for a name alone.
+pub fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// Makes a directory for root alone, with all that is missing above it.
+pub fn make_private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// Makes the names in `directory` durable.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
+
+const ALONE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
 
 fn lock_file() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -124,35 +134,18 @@ impl Lock {
     /// Takes the lock, waiting at most `timeout`; `None` if another process still holds it then.
     /// The file is made if need be and never removed: removing it would let two holders in.
     pub fn take(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
-        let options = lock_file();
-        Self::wait(
-            &options,
-            path,
-            FlockOperation::NonBlockingLockExclusive,
-            timeout,
-        )
+        Self::wait(&lock_file(), path, ALONE, timeout)
     }
 
     /// Takes the lock together with others who share it.
     pub fn share(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
-        let options = lock_file();
-        Self::wait(
-            &options,
-            path,
-            FlockOperation::NonBlockingLockShared,
-            timeout,
-        )
+        let shared = FlockOperation::NonBlockingLockShared;
+        Self::wait(&lock_file(), path, shared, timeout)
     }
 
     /// Takes the lock of a directory that is there.
     pub fn take_directory(path: &Path, timeout: Duration) -> Result<Option<Self>, Error> {
-        let options = OpenOptions::new().read(true).to_owned();
-        Self::wait(
-            &options,
-            path,
-            FlockOperation::NonBlockingLockExclusive,
-            timeout,
-        )
+        Self::wait(OpenOptions::new().read(true), path, ALONE, timeout)
     }
 
     fn wait(

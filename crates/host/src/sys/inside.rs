@@ -4,9 +4,7 @@
 //! runtime is started from there. A command for a container is started from a thread that has
 //! entered the container's other namespaces. Both views end with the thread.
 
-use std::fs::DirBuilder;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -15,6 +13,7 @@ use rustix::thread::{
     CapabilitySet, ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces,
 };
 
+use super::file::make_private_dir;
 use super::netns::on_thread;
 use super::{Error, mount};
 
@@ -60,11 +59,7 @@ fn make_all_private() -> Result<(), Error> {
 /// A chroot hides the mount it lies in, which must be private before anything is mounted below.
 /// Entering one's own mount namespace once more leads out of the chroot to the namespace's root.
 fn bind_root(at: &Path) -> Result<(), Error> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(at)
-        .map_err(Error::of("make", at.display()))?;
+    make_private_dir(at).map_err(Error::of("make", at.display()))?;
     const OWN: &str = "/proc/thread-self/ns/mnt";
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty()).map_err(Error::of("open", "/"))?;
