@@ -38,15 +38,12 @@ pub struct Live {
 impl Live {
     /// Reads what an earlier latlab made there.
     pub fn open(directory: &Path) -> Result<Live, Error> {
-        let path = directory.join(RECORD);
-        let text = fs::read(&path).map_err(|error| Error::Record {
-            path: directory.to_owned(),
-            reason: format!("cannot read {RECORD}: {error}"),
-        })?;
         let wrong = |reason: String| Error::Record {
             path: directory.to_owned(),
             reason,
         };
+        let text = fs::read(directory.join(RECORD))
+            .map_err(|error| wrong(format!("cannot read {RECORD}: {error}")))?;
         let record: Record =
             serde_json::from_slice(&text).map_err(|error| wrong(format!("{RECORD}: {error}")))?;
         if record.version != VERSION {
@@ -76,15 +73,12 @@ impl Live {
         parameters: &[String],
     ) -> Result<Live, Error> {
         let own = format!("{FOR_IPXE}console=tty0 console={console} quiet latlab.live");
-        let words: Vec<&str> = std::iter::once(own.as_str())
-            .chain(parameters.iter().map(String::as_str))
-            .collect();
         let live = Live {
             directory: directory.to_owned(),
             record: Record {
                 version: VERSION.into(),
                 kernel: kernel.into(),
-                command_line: words.join(" "),
+                command_line: with(own, parameters),
             },
         };
         let text = serde_json::to_vec_pretty(&live.record).unwrap_or_default();
@@ -117,11 +111,7 @@ impl Live {
     /// Has machines that start from here do it with these parameters beside its own, and with none of before. Returns the
     /// whole command line.
     pub fn boot_with(&self, parameters: &[String]) -> Result<String, Error> {
-        let own = self.record.command_line.as_str();
-        let words: Vec<&str> = std::iter::once(own)
-            .chain(parameters.iter().map(String::as_str))
-            .collect();
-        let line = words.join(" ");
+        let line = with(self.record.command_line.clone(), parameters);
         if line.len() > MAX_LINE_BYTES {
             return Err(Error::LongLine {
                 path: self.directory.clone(),
@@ -136,6 +126,12 @@ impl Live {
         write_atomically(&self.directory.join(SCRIPT), script.as_bytes(), 0o644)?;
         Ok(line)
     }
+}
+
+/// A command line with more parameters.
+fn with(line: String, parameters: &[String]) -> String {
+    let add = |line: String, word: &String| line + " " + word;
+    parameters.iter().fold(line, add)
 }
 
 #[cfg(test)]

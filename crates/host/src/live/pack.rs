@@ -96,6 +96,7 @@ fn pack(
     progress: &dyn Fn(&str),
 ) -> Result<(), Error> {
     let mut archive = initramfs::begin(agent)?;
+    let open = |path: &PathBuf| File::open(path).map_err(Error::io("open", path));
     let mut files = Vec::new();
     if let Some(image) = image {
         if let Some(modules) = &kernel.modules {
@@ -105,7 +106,7 @@ fn pack(
                 progress("packing the kernel's modules");
                 let left_out: Vec<PathBuf> = LEFT_OUT.iter().map(|it| modules.join(it)).collect();
                 squash(modules, modules_file, &left_out)?;
-                files.push((MODULES_FILE, modules_file));
+                files.push((MODULES_FILE, open(modules_file)?));
             }
         }
         progress("packing the image");
@@ -113,17 +114,12 @@ fn pack(
         let own = image.kernel.as_ref();
         let own = own.map(|own| [own.vmlinuz(&image.dir), own.modules(&image.dir)]);
         squash(&image.dir, image_file, own.as_ref().map_or(&[], |own| own))?;
-        files.push((IMAGE_FILE, image_file));
+        files.push((IMAGE_FILE, open(image_file)?));
     }
-    let opened: Result<Vec<(&str, File)>, Error> = files
-        .into_iter()
-        .map(|(name, path)| Ok((name, File::open(path).map_err(Error::io("open", path))?)))
-        .collect();
-    let opened = opened?;
-    let opened: Vec<(&str, &File)> = opened.iter().map(|(name, file)| (*name, file)).collect();
+    let files: Vec<(&str, &File)> = files.iter().map(|(name, file)| (*name, file)).collect();
     let write = || -> io::Result<()> {
         let mut to = BufWriter::new(File::create(initrd)?);
-        archive.finish_with(&opened, &mut to)?;
+        archive.finish_with(&files, &mut to)?;
         to.flush()?;
         to.get_ref().sync_all()
     };
