@@ -162,7 +162,7 @@ pub(super) fn fetch(
     }
     let suite = tool.suite(&release());
     let archive = archive(tool, &home, &suite, progress).map_err(&failed)?;
-    let version = candidate(tool, &archive).map_err(&failed)?;
+    let version = archive.version(tool.packages()[0]).map_err(&failed)?;
     let version = version.filter(|version| is_at_least(upstream(version), tool.oldest()));
     let version = version.ok_or_else(|| Error::Old {
         tool,
@@ -237,20 +237,6 @@ fn archive(
     let updated = run("apt-get", update, &mut || tell(progress));
     updated.map_err(|error| packages::explain(error, &name))?;
     Ok(archive)
-}
-
-/// The version that the suite has.
-fn candidate(tool: Tool, archive: &Archive) -> Result<Option<String>, packages::Error> {
-    let mut show = archive.command("apt-cache");
-    show.args(["show", "--no-all-versions", tool.packages()[0]]);
-    match run("apt-cache", show, &mut || ()) {
-        Ok(text) => {
-            let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
-            Ok(version.map(str::to_owned))
-        }
-        Err(packages::Error::Failed { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn fetch_into(

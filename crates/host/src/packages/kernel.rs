@@ -119,7 +119,10 @@ pub fn choose(archive: &Archive, which: &str) -> Result<Chosen, Error> {
         None if is_kernel(which) => which.to_owned(),
         None => kernel_of(archive, &[which])?,
     };
-    let version = version_of(archive, &package)?;
+    let version = archive.version(&package)?;
+    let version = version.ok_or_else(|| Error::NoPackage {
+        wanted: vec![package.clone()],
+    })?;
     let chosen = Chosen { package, version };
     check_age(&chosen.to_string(), &chosen.version)?;
     Ok(chosen)
@@ -167,8 +170,10 @@ pub fn unpack(
         }
     }
     for package in packages {
-        let deb = archive.download(work, &package, progress)?;
-        super::unpack(&deb, &package, &root, progress)?;
+        let only = std::slice::from_ref(&package);
+        for deb in archive.download_all(work, &package, only, progress)? {
+            super::unpack(&deb, &package, &root, progress)?;
+        }
     }
     link_merged(&root)?;
     Ok(root)
@@ -238,13 +243,7 @@ fn depends(archive: &Archive, package: &str) -> Result<Vec<String>, Error> {
 
 /// The output of `apt-cache depends`; empty when there is no such package.
 fn depends_raw(archive: &Archive, package: &str) -> Result<String, Error> {
-    let mut command = archive.command("apt-cache");
-    command.args(["depends", "--important", package]);
-    match run("apt-cache", command, &mut || ()) {
-        Ok(text) => Ok(text),
-        Err(super::Error::Failed { .. }) => Ok(String::new()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(archive.ask(&["depends", "--important", package])?)
 }
 
 fn parse_depends(text: &str) -> Vec<String> {
@@ -256,20 +255,6 @@ fn parse_depends(text: &str) -> Vec<String> {
         })
         .map(str::to_owned)
         .collect()
-}
-
-fn version_of(archive: &Archive, package: &str) -> Result<String, Error> {
-    let mut command = archive.command("apt-cache");
-    command.args(["show", "--no-all-versions", package]);
-    let text = match run("apt-cache", command, &mut || ()) {
-        // The tool fails for a package that it does not know.
-        Err(super::Error::Failed { .. }) => String::new(),
-        said => said?,
-    };
-    let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
-    version.map(str::to_owned).ok_or_else(|| Error::NoPackage {
-        wanted: vec![package.to_owned()],
-    })
 }
 
 #[cfg(test)]

@@ -91,18 +91,21 @@ impl Archive {
         command
     }
 
-    /// Downloads one package into `work`; the path of its file.
-    pub fn download(
-        &self,
-        work: &Path,
-        package: &str,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<PathBuf, Error> {
-        let files = self.download_all(work, package, &[package.to_owned()], progress)?;
-        files.into_iter().next().ok_or_else(|| Error::Failed {
-            command: format!("apt-get download {package}"),
-            detail: "it left no package".into(),
-        })
+    /// What `apt-cache` says; nothing of a package that it does not know, for which it fails.
+    fn ask(&self, arguments: &[&str]) -> Result<String, Error> {
+        let mut command = self.command("apt-cache");
+        command.args(arguments);
+        match run("apt-cache", command, &mut || ()) {
+            Err(Error::Failed { .. }) => Ok(String::new()),
+            said => said,
+        }
+    }
+
+    /// The version of a package that the archive has now.
+    pub(crate) fn version(&self, package: &str) -> Result<Option<String>, Error> {
+        let text = self.ask(&["show", "--no-all-versions", package])?;
+        let version = text.lines().find_map(|line| line.strip_prefix("Version: "));
+        Ok(version.map(str::to_owned))
     }
 
     /// Downloads packages into `work`, at once: apt needs seconds to read its lists. They are called `name` on the
@@ -118,21 +121,16 @@ impl Archive {
         uris.arg("--print-uris");
         let uris = run("apt-get", uris, &mut || ())?;
         let total_bytes = parse_size(&uris);
-        let package = name.to_owned();
-        progress(Progress::Downloading {
-            package: package.clone(),
-            bytes: 0,
-            total_bytes,
-        });
-        let mut report = || {
-            let bytes = downloaded(work);
+        let mut tell = |bytes| {
             progress(Progress::Downloading {
-                package: package.clone(),
+                package: name.to_owned(),
                 bytes,
                 total_bytes,
             });
         };
-        run("apt-get", self.apt_get(work, packages), &mut report)
+        tell(0);
+        let download = self.apt_get(work, packages);
+        run("apt-get", download, &mut || tell(downloaded(work)))
             .map_err(|error| explain(error, name))?;
         packages
             .iter()
@@ -279,19 +277,12 @@ pub(crate) fn run(
         return Ok(text_of(stdout));
     }
     let words = text_of(stderr);
-    let detail = words
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or("no message");
-    let errors: Vec<_> = words
-        .lines()
-        .filter(|line| line.starts_with("E: "))
-        .collect();
-    let detail = if errors.is_empty() {
-        detail.to_owned()
-    } else {
-        errors.join("; ")
+    let errors = words.lines().filter(|line| line.starts_with("E: "));
+    let errors: Vec<&str> = errors.collect();
+    let last = || words.lines().rev().find(|line| !line.trim().is_empty());
+    let detail = match errors.is_empty() {
+        true => last().unwrap_or("no message").to_owned(),
+        false => errors.join("; "),
     };
     Err(Error::Failed {
         command: shown,
@@ -303,9 +294,7 @@ fn text_of(mut file: File) -> String {
     use std::io::Seek;
     let mut bytes = Vec::new();
     // A memory file of our own; should it fail, the text is what could be read.
-    let _ = file
-        .rewind()
-        .and_then(|()| file.read_to_end(&mut bytes).map(|_| ()));
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
