@@ -494,7 +494,7 @@ pub fn kernel_texts(data: &[u8]) -> u64 {
             texts::tool_version(&text).is_some(),
         ),
         cpus.processors.min(8),
-        texts::module_state(rest, first, "sch_netem") == texts::ModuleState::Absent,
+        texts::can_be_loaded(rest, first, "sch_netem"),
         (
             release
                 .map_err(|e| e.split(':').next().unwrap_or_default().to_string())

@@ -6,7 +6,7 @@
 
 use latlab_model::facts::Facts;
 
-use super::texts::{self, ModuleState};
+use super::texts;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -183,17 +183,17 @@ impl Circumstances {
 
     fn module(&self, module: &str, option: &str) -> String {
         let (dep, builtin) = &self.module_lists;
-        match texts::module_state(dep, builtin, module) {
-            ModuleState::Loadable => format!("modprobe {module}"),
-            _ if !self.modules => self.kernel_with(option),
-            _ if self.family.contains("ubuntu") => {
+        match () {
+            () if texts::can_be_loaded(dep, builtin, module) => format!("modprobe {module}"),
+            () if !self.modules => self.kernel_with(option),
+            () if self.family.contains("ubuntu") => {
                 format!("apt-get install linux-modules-extra-{}", self.release)
             }
-            _ if self.release.contains("cloud") => {
+            () if self.release.contains("cloud") => {
                 "apt-get install linux-image-amd64 && reboot (the cloud kernel leaves it out)"
                     .into()
             }
-            _ => self.kernel_with(option),
+            () => self.kernel_with(option),
         }
     }
 

@@ -14,7 +14,7 @@ use latlab_model::units::CpuList;
 pub use cards::{CardEvidence, card_maker};
 pub use cpuinfo::{CpuInfo, cpuinfo};
 pub use hypervisor::{Evidence, hypervisor};
-pub use modules::{ModuleState, module_state};
+pub use modules::can_be_loaded;
 
 use crate::sys::proc;
 
