@@ -80,10 +80,6 @@ impl Source {
 }
 
 /// The CPUs this process may run on: its affinity, which its cgroups' cpusets have already cut down.
-pub(super) fn allowed_cpus() -> CpuList {
-    allowed(&Source::here())
-}
-
 pub(super) fn allowed(source: &Source) -> CpuList {
     let online = online(source);
     let status = source.text("proc/thread-self/status");

@@ -9,8 +9,8 @@ use latlab_netlink::{Handle, InterfaceAddress, Link, RouteEntry};
 
 use super::machine::Source;
 use super::texts::{self, CardEvidence};
-use crate::sys::ethtool;
-use crate::sys::vfio;
+use crate::sys::sriov::{linked_name, name_of};
+use crate::sys::{ethtool, vfio};
 
 /// The names of all interfaces of this network namespace, and what uses those that are in use.
 pub(super) fn names(source: &Source) -> (Vec<String>, BTreeMap<String, String>) {
@@ -95,14 +95,12 @@ pub(super) fn read(source: &Source, hypervisor: Option<&str>) -> Vec<Nic> {
 
 fn read_one(source: &Source, name: String, of_qemu: bool) -> Nic {
     let at = format!("sys/class/net/{name}");
-    let driver = source.path(&format!("{at}/device/driver")).read_link().ok();
-    let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     let number = |file: &str| source.number(&format!("{at}/{file}"));
     let queues = |prefix| source.numbered(&format!("{at}/queues"), prefix).len() as u32;
     let device = source.path(&format!("{at}/device")).canonicalize();
     let device = device.ok().filter(|device| is_on_pci(device));
     Nic {
-        driver,
+        driver: linked_name(&source.path(&format!("{at}/device/driver"))),
         // -1 while unknown, which is no number of this type.
         speed_mbit: number("speed").and_then(|speed| speed.try_into().ok()),
         carrier: number("carrier") == Some(1),
@@ -112,7 +110,7 @@ fn read_one(source: &Source, name: String, of_qemu: bool) -> Nic {
             .map(vfio::others_of_group)
             .unwrap_or_default(),
         reset_methods: device.as_deref().and_then(vfio::reset_methods),
-        pci: device.and_then(|device| Some(device.file_name()?.to_str()?.to_owned())),
+        pci: device.as_deref().and_then(name_of),
         emulated_by: texts::card_maker(&evidence(source, &at, of_qemu)).map(str::to_owned),
         sriov_vfs: number("device/sriov_totalvfs").unwrap_or_default() as u32,
         receive_queues: queues("rx-"),
@@ -125,10 +123,7 @@ fn read_one(source: &Source, name: String, of_qemu: bool) -> Nic {
 }
 
 fn evidence(source: &Source, at: &str, of_qemu: bool) -> CardEvidence {
-    let bus = source.path(&format!("{at}/device/subsystem")).read_link();
-    let bus = bus
-        .ok()
-        .and_then(|bus| Some(bus.file_name()?.to_str()?.to_owned()));
+    let bus = linked_name(&source.path(&format!("{at}/device/subsystem")));
     let id = |file: &str| {
         let text = source.line(&format!("{at}/device/{file}"))?;
         u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
@@ -150,10 +145,7 @@ fn evidence(source: &Source, at: &str, of_qemu: bool) -> CardEvidence {
 /// The driver of a device of the PCI bus, if it has one; `None` where the machine has no such device.
 pub fn pci_driver(address: &str) -> Option<Option<String>> {
     let device = Path::new("/sys/bus/pci/devices").join(address);
-    device.exists().then(|| {
-        let driver = device.join("driver").read_link().ok()?;
-        Some(driver.file_name()?.to_str()?.to_owned())
-    })
+    device.exists().then(|| linked_name(&device.join("driver")))
 }
 
 fn is_on_pci(device: &Path) -> bool {
@@ -176,7 +168,7 @@ pub(super) fn with_interrupts(
             continue;
         }
         let device = source.path(&at).canonicalize().ok();
-        let device = device.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        let device = device.as_deref().and_then(name_of);
         let names = [Some(nic.name.clone()), device];
         let is_its = |owner: &String| {
             let mut words = owner.split(['-', '@', '.', ':']);

@@ -63,10 +63,7 @@ fn interrupts(source: &Source) -> Outcome {
     for number in numbers.filter(|name| name.parse::<u32>().is_ok()) {
         let path = source.path(&format!("proc/irq/{number}/smp_affinity_list"));
         // Not every number has a device.
-        if !source
-            .path(&format!("proc/irq/{number}/smp_affinity_list"))
-            .exists()
-        {
+        if !path.exists() {
             continue;
         }
         all += 1;

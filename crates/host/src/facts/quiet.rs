@@ -139,7 +139,6 @@ pub(super) fn power(source: &Source, online: &CpuList) -> Power {
 }
 
 pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
-    let number = |path: &str| source.number(path);
     let flag = |path: &str| source.number(path).map(|n| n == 1);
     let mask = |path: &str| texts::cpu_mask(&source.line(path)?);
     let flaws = format!("{CPU}/vulnerabilities");
@@ -148,11 +147,11 @@ pub(super) fn quiet(source: &Source, command_line: &str) -> Quiet {
         rt_runtime_us: source
             .line("proc/sys/kernel/sched_rt_runtime_us")
             .and_then(|text| text.parse().ok()),
-        rt_period_us: number("proc/sys/kernel/sched_rt_period_us"),
+        rt_period_us: source.number("proc/sys/kernel/sched_rt_period_us"),
         nmi_watchdog: flag("proc/sys/kernel/nmi_watchdog"),
         soft_watchdog: flag("proc/sys/kernel/soft_watchdog"),
         timer_migration: flag("proc/sys/kernel/timer_migration"),
-        vm_stat_interval_s: number("proc/sys/vm/stat_interval"),
+        vm_stat_interval_s: source.number("proc/sys/vm/stat_interval"),
         ksm: flag("sys/kernel/mm/ksm/run"),
         rcu_nocbs: rcu_nocbs(command_line),
         workqueues: mask("sys/devices/virtual/workqueue/cpumask"),

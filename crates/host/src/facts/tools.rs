@@ -226,7 +226,7 @@ pub(super) fn read(cache: &Path, ask: Ask) -> BTreeMap<String, String> {
     });
     if now.0.len() > old {
         // Only time is lost if it cannot be kept, by an ordinary user for example.
-        let _ = keep(&file, &now);
+        let _ = keep(cache, &file, &now);
     }
     let version = |path: &Path| now.0.get(path).map_or("?", |v| &v.version).to_owned();
     let listed = found
@@ -249,11 +249,8 @@ fn place(name: &str, directories: &Directories) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-fn keep(file: &Path, known: &VersionCache) -> Result<(), crate::sys::Error> {
-    if let Some(directory) = file.parent() {
-        fs::create_dir_all(directory)
-            .map_err(crate::sys::Error::of("make", directory.display()))?;
-    }
+fn keep(cache: &Path, file: &Path, known: &VersionCache) -> Result<(), crate::sys::Error> {
+    fs::create_dir_all(cache).map_err(crate::sys::Error::of("make", cache.display()))?;
     let bytes = serde_json::to_vec_pretty(known).unwrap_or_default();
     crate::sys::file::write_atomically(file, &bytes, 0o644)
 }

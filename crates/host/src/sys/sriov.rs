@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use latlab_model::units::CpuList;
 
@@ -10,6 +10,16 @@ use super::Error;
 
 /// The directory of the PCI bus's devices.
 const BUS: &str = "/sys/bus/pci/devices";
+
+/// The last name of a path, where it is text.
+pub fn name_of(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.to_owned())
+}
+
+/// The name of what a link in sysfs leads to, such as a device's `driver`.
+pub fn linked_name(link: &Path) -> Option<String> {
+    name_of(&fs::read_link(link).ok()?)
+}
 
 /// A device of the PCI bus.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +32,7 @@ impl Device {
     /// The device behind an interface of this network namespace; `None` behind a virtual one, and on other buses.
     pub fn of_interface(name: &str) -> Option<Device> {
         let device = fs::canonicalize(format!("/sys/class/net/{name}/device")).ok()?;
-        let address = device.file_name()?.to_str()?.to_owned();
+        let address = name_of(&device)?;
         let device = Device { address };
         device.exists().then_some(device)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use super::command::output;
-use super::sriov::Device;
+use super::sriov::{Device, linked_name, name_of};
 use crate::programs;
 
 /// The driver that gives devices to programs.
@@ -66,8 +66,7 @@ pub struct Driven {
 
 /// The IOMMU group of the device with this directory; none without an IOMMU.
 pub fn group_of(device: &Path) -> Option<u32> {
-    let group = fs::read_link(device.join("iommu_group")).ok()?;
-    group.file_name()?.to_str()?.parse().ok()
+    linked_name(&device.join("iommu_group"))?.parse().ok()
 }
 
 /// The other devices of its group, but bridges: those stay the kernel's.
@@ -81,8 +80,7 @@ pub fn others_of_group(device: &Path) -> Vec<String> {
     };
     let others = devices.into_iter().flatten().flatten();
     let others = others.map(|other| other.path()).filter(is_other);
-    let name = |path: PathBuf| Some(path.file_name()?.to_str()?.to_owned());
-    let mut names: Vec<String> = others.filter_map(name).collect();
+    let mut names: Vec<String> = others.filter_map(|other| name_of(&other)).collect();
     names.sort();
     names
 }
@@ -109,12 +107,10 @@ impl Device {
 
     /// Its driver, and the one that it was told to have.
     pub fn driven(&self) -> Driven {
-        let driver = fs::read_link(self.directory().join("driver")).ok();
-        let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
         let forced = fs::read_to_string(self.directory().join("driver_override"));
         let forced = forced.ok().map(|text| text.trim().to_owned());
         Driven {
-            driver,
+            driver: linked_name(&self.directory().join("driver")),
             forced: forced.filter(|text| !text.is_empty() && text != "(null)"),
         }
     }

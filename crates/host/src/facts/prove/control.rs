@@ -10,7 +10,7 @@ use latlab_model::units::CpuList;
 
 use super::report::{Report, outcome};
 use crate::cgroup::{Cgroups, Error, Limits, NodeCgroup};
-use crate::facts::machine;
+use crate::facts::machine::{self, Source};
 
 pub(super) const COVERS: &[&str] = &[
     Facts::CGROUP_CPU,
@@ -64,7 +64,7 @@ fn harmless(capabilities: &[&str]) -> Limits {
             Facts::CGROUP_MEMORY => limits.memory_bytes = Some(64 << 20),
             Facts::CGROUP_PIDS => limits.pids = Some(64),
             _ => {
-                let allowed = machine::allowed_cpus();
+                let allowed = machine::allowed(&Source::here());
                 limits.cpuset = Some(CpuList::new(allowed.iter().take(1).collect()));
             }
         }
