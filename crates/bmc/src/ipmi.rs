@@ -71,10 +71,7 @@ impl Ipmi {
     }
 
     fn run(&self, words: &[&str]) -> Result<tool::Said, Error> {
-        self.run_within(words, limit_of(words))
-    }
-
-    fn run_within(&self, words: &[&str], limit: Duration) -> Result<tool::Said, Error> {
+        let limit = limit_of(words);
         let run = |words: &[&str], limit| {
             tool::run(self.command(words), limit)
                 .map_err(|source| Error::Tool { tool: TOOL, source })
