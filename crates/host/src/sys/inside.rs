@@ -21,6 +21,13 @@ use super::{Error, mount};
 const TMPFS_MAGIC: u32 = 0x0102_1994;
 const RAMFS_MAGIC: u32 = 0x8584_58f6;
 
+/// The namespaces of a node, but for that of its mounts.
+const BUT_MOUNTS: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
+    .union(ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME)
+    .union(ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION)
+    .union(ThreadNameSpaceType::CONTROL_GROUP)
+    .union(ThreadNameSpaceType::PROCESS_ID);
+
 /// Runs `body` on a thread with a mount namespace of its own: a copy of the caller's that shares
 /// nothing with it. What `body` starts stays in it, and it ends with the last process inside.
 ///
@@ -57,17 +64,11 @@ fn make_all_private() -> Result<(), Error> {
 /// Binds the root directory to `at` below it, and makes that the root.
 ///
 /// A chroot hides the mount it lies in, which must be private before anything is mounted below.
-/// Entering one's own mount namespace once more leads out of the chroot to the namespace's root.
 fn bind_root(at: &Path) -> Result<(), Error> {
     make_private_dir(at).map_err(Error::of("make", at.display()))?;
-    const OWN: &str = "/proc/thread-self/ns/mnt";
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty()).map_err(Error::of("open", "/"))?;
-    let own = rustix::fs::open(OWN, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(Error::of("open", OWN))?;
-    let mount_namespace = Some(rustix::thread::LinkNameSpaceType::Mount);
-    rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&own), mount_namespace)
-        .map_err(Error::of("enter", "own mount namespace"))?;
+    mount::leave_chroot()?;
     make_all_private()?;
     rustix::process::fchdir(&root).map_err(Error::of("change to", "/"))?;
     let relative = at.strip_prefix("/").unwrap_or(at);
@@ -127,12 +128,7 @@ pub fn in_namespaces_of<T: Send, E: From<Error> + Send>(
     body: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {
     let result = on_thread(|| {
-        let kinds = ThreadNameSpaceType::NETWORK
-            | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
-            | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
-            | ThreadNameSpaceType::CONTROL_GROUP
-            | ThreadNameSpaceType::PROCESS_ID;
-        move_into_thread_name_spaces(process, kinds)
+        move_into_thread_name_spaces(process, BUT_MOUNTS)
             .map_err(Error::of("enter", "the node's namespaces"))?;
         limit_capabilities(keep)?;
         Ok(body())
@@ -151,13 +147,7 @@ pub fn in_mounts_of<T: Send, E: From<Error> + Send>(
         // SAFETY: only this thread gets a root and a working directory apart, and it ends after `body`.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }
             .map_err(Error::of("divide", "root directories"))?;
-        let kinds = ThreadNameSpaceType::NETWORK
-            | ThreadNameSpaceType::HOST_NAME_AND_NIS_DOMAIN_NAME
-            | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION
-            | ThreadNameSpaceType::CONTROL_GROUP
-            | ThreadNameSpaceType::MOUNT
-            | ThreadNameSpaceType::PROCESS_ID;
-        move_into_thread_name_spaces(process, kinds)
+        move_into_thread_name_spaces(process, BUT_MOUNTS | ThreadNameSpaceType::MOUNT)
             .map_err(Error::of("enter", "the node's namespaces"))?;
         rustix::process::fchdir(root)
             .and_then(|()| rustix::process::chroot(c"."))

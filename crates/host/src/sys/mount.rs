@@ -1,6 +1,7 @@
 //! Mounts: bind, overlay, private propagation, and removing everything below a directory.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -10,8 +11,12 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{Error, Errors, checked, proc};
+
+/// The calling thread's mount namespace.
+pub(super) const OWN: &str = "/proc/thread-self/ns/mnt";
 
 /// Mounts on top of each other at one place that are removed before something must be wrong.
 const STACKED_MAX: usize = 64;
@@ -169,6 +174,14 @@ fn escape_into(options: &mut Vec<u8>, path: &Path, special: &[u8]) {
         }
         options.push(byte);
     }
+}
+
+/// Leads the calling thread out of a chroot, which hides the mount that it lies in: to the root of the thread's own mount
+/// namespace, which it enters once more.
+pub(super) fn leave_chroot() -> Result<(), Error> {
+    let own = File::open(OWN).map_err(Error::of("open", OWN))?;
+    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))
+        .map_err(Error::of("enter", "own mount namespace"))
 }
 
 /// Makes `directory` a mount of its own that shares nothing with other mount namespaces. Mounts

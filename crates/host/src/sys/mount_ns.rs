@@ -16,9 +16,6 @@ use super::named::make_all_downstream;
 use super::netns::on_thread;
 use super::{Error, mount};
 
-const OWN: &str = "/proc/thread-self/ns/mnt";
-const MOUNT: Option<LinkNameSpaceType> = Some(LinkNameSpaceType::Mount);
-
 /// For the directories of the mount points.
 const ROOT_BYTES: u64 = 1 << 20;
 
@@ -71,7 +68,7 @@ fn attempt<E: From<Error> + Send>(
         // The descriptor table stays shared. Other threads keep what they have, and this one ends afterwards.
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
             .map_err(Error::of("make", "mount namespace"))?;
-        let own = File::open(OWN).map_err(Error::of("open", OWN))?;
+        let own = File::open(mount::OWN).map_err(Error::of("open", mount::OWN))?;
         // The other end is there until this thread has ended.
         let _ = made.send(own.into());
         match verdict.recv() {
@@ -116,10 +113,7 @@ fn fill<E: From<Error>>(
     }
     body(at)?;
     let tree = mount::clone_tree(at, true)?;
-    let own = File::open(OWN).map_err(Error::of("open", OWN))?;
-    // Out of a chroot, which hides the mounts around it.
-    move_into_link_name_space(own.as_fd(), MOUNT)
-        .map_err(Error::of("enter", "own mount namespace"))?;
+    mount::leave_chroot()?;
     // The machine's mounts could otherwise not be unmounted for as long as the node is there.
     let root = Path::new("/");
     mount::unmount_within(root)?;
@@ -139,7 +133,7 @@ pub fn mounts(pin: &Path, count: usize) -> Result<Vec<OwnedFd>, Error> {
         unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }
             .map_err(Error::of("divide", "root directories"))?;
         // The uppermost mount at its root is the root then.
-        move_into_link_name_space(namespace.as_fd(), MOUNT)
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
             .map_err(Error::of("enter", "the node's mount namespace"))?;
         let trees = (0..count).map(|number| {
             let place = PathBuf::from(format!("/{number}"));

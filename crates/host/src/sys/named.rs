@@ -5,13 +5,13 @@
 //! the machine's mounts would keep the pinned network namespaces of every lab alive, so what is mounted
 //! for labs is not seen in it.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use rustix::thread::UnshareFlags;
 
 use super::netns::on_thread;
 use super::{Error, mount};
@@ -61,25 +61,20 @@ pub fn with_names<T: Send, E: From<Error> + Send>(
 
 /// Nothing mounted from here on is seen elsewhere.
 ///
-/// A chroot hides the mount that it lies in. Entering one's own mount namespace once more leads out of it to
-/// the namespace's root, and a descriptor leads back.
+/// A chroot hides the mount that it lies in. A descriptor leads back to it.
 pub(super) fn make_all_downstream() -> Result<(), Error> {
-    const OWN: &str = "/proc/thread-self/ns/mnt";
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     match mount_change("/", flags) {
         Ok(()) => return Ok(()),
         Err(Errno::INVAL) => {}
         Err(errno) => return Err(Error::of("detach", "the mounts")(errno)),
     }
-    let open = |path: &str, flags| {
-        rustix::fs::openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
-            .map_err(Error::of("open", path))
+    let open = |path: &str| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).map_err(Error::of("open", path))
     };
-    let directory = OFlags::PATH | OFlags::DIRECTORY;
-    let (root, here) = (open("/", directory)?, open(".", directory)?);
-    let own = open(OWN, OFlags::RDONLY)?;
-    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::Mount))
-        .map_err(Error::of("enter", "own mount namespace"))?;
+    let (root, here) = (open("/")?, open(".")?);
+    mount::leave_chroot()?;
     mount_change("/", flags).map_err(Error::of("detach", "the mounts"))?;
     rustix::process::fchdir(root)
         .and_then(|()| rustix::process::chroot(c"."))
