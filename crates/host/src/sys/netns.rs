@@ -15,6 +15,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -28,6 +29,9 @@ use super::{Error, Errors};
 
 /// The calling thread's network namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
+
+/// An action, as errors name it.
+const UNPIN: &str = "unpin network namespace at";
 
 #[derive(Debug, Clone)]
 pub struct NewNetNs {
@@ -57,12 +61,8 @@ impl NetNs {
         let stat = rustix::fs::fstatfs(&file).map_err(Error::of(action, path.display()))?;
         if stat.f_type != libc::NSFS_MAGIC {
             let reason = "it is a plain file; the namespace is gone";
-            return Err(Error::because(
-                action,
-                path.display(),
-                io::ErrorKind::NotFound,
-                reason,
-            ));
+            let kind = io::ErrorKind::NotFound;
+            return Err(Error::because(action, path.display(), kind, reason));
         }
         Ok(Self { file })
     }
@@ -81,12 +81,8 @@ impl NetNs {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         match rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             // No mount: one who did this before got no further.
-            Ok(()) | Err(Errno::INVAL) => {}
-            Err(errno) => {
-                return Err(Error::of("unpin network namespace at", path.display())(
-                    errno,
-                ));
-            }
+            Err(Errno::INVAL) => {}
+            unpinned => unpinned.map_err(Error::of(UNPIN, path.display()))?,
         }
         rustix::mount::mount_bind(own, path)
             .map_err(Error::of("pin network namespace at", path.display()))
@@ -94,19 +90,16 @@ impl NetNs {
 
     /// The kernel's number for the namespace; equal numbers at one time mean the same namespace.
     pub fn inode(&self) -> Result<u64, Error> {
-        let metadata = self.file.metadata();
-        Ok(metadata
-            .map_err(Error::of("stat", "network namespace"))?
-            .ino())
+        let stat = self.file.metadata();
+        stat.map(|stat| stat.ino())
+            .map_err(Error::of("stat", "network namespace"))
     }
 
     /// Another reference to the same namespace.
     pub fn try_clone(&self) -> Result<Self, Error> {
-        let file = self
-            .file
-            .try_clone()
-            .map_err(Error::of("duplicate", "network namespace"))?;
-        Ok(Self { file })
+        let file = self.file.try_clone();
+        file.map(|file| Self { file })
+            .map_err(Error::of("duplicate", "network namespace"))
     }
 
     /// Runs `body` on a thread inside the namespace and waits for it. A panic in it goes on here.
@@ -169,10 +162,8 @@ pub fn on_every_cpu<T: Sync, E: Send>(
             .collect();
         let mut outcome = Ok(());
         for thread in threads {
-            let result = thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            outcome = outcome.and(result);
+            let result = thread.join();
+            outcome = outcome.and(result.unwrap_or_else(|panic| resume_unwind(panic)));
         }
         outcome
     })
@@ -236,20 +227,13 @@ pub fn set_sysctl(key: &str, value: &str) -> Result<(), Error> {
 /// Unpins the namespace at `path` and removes the path. Nothing there is success, so that undo can
 /// be repeated; so is a plain file that a reboot left behind.
 pub fn remove(path: &Path) -> Result<(), Error> {
-    use rustix::io::Errno;
     match rustix::mount::unmount(path, UnmountFlags::DETACH) {
-        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
-        Err(errno) => {
-            return Err(Error::of("unpin network namespace at", path.display())(
-                errno,
-            ));
-        }
+        Err(Errno::INVAL | Errno::NOENT) => {}
+        unpinned => unpinned.map_err(Error::of(UNPIN, path.display()))?,
     }
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::of("remove", path.display())(error))
-        }
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::of("remove", path.display())),
     }
 }
 
@@ -266,9 +250,7 @@ pub(crate) fn on_thread<T: Send>(
             .name("netns".into())
             .spawn_scoped(scope, body);
         let thread = thread.map_err(Error::of("start", "a thread"))?;
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
