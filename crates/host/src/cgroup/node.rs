@@ -311,7 +311,8 @@ impl NodeCgroup {
             .collect();
         // Those below come after what they are in.
         for dir in shared.into_iter().rev() {
-            if has_directories(dir) || fs::remove_dir(dir).is_err_and(|e| is_busy(&e)) {
+            let is_busy = |error: io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+            if has_directories(dir) || fs::remove_dir(dir).is_err_and(is_busy) {
                 give_back_cpus(dir);
             }
         }
@@ -451,10 +452,9 @@ fn wait_empty(dir: &Path) -> Result<(), Error> {
 }
 
 fn populated(dir: &Path, started: Instant) -> Error {
-    let pids = list(dir).unwrap_or_default();
     Error::Populated {
         path: dir.to_owned(),
-        pids,
+        pids: list(dir).unwrap_or_default(),
         waited_ms: started.elapsed().as_millis(),
     }
 }
@@ -467,11 +467,7 @@ fn ending(dir: &Path) -> Vec<String> {
     let threads = list.lines().filter_map(|line| line.parse::<u32>().ok());
     let described = threads.filter_map(|thread| {
         let status = Status::of(thread).ok()?;
-        let (name, process, state) = (
-            status.field("Name"),
-            status.field("Tgid"),
-            status.field("State"),
-        );
+        let [name, process, state] = ["Name", "Tgid", "State"].map(|name| status.field(name));
         let function = fs::read_to_string(format!("/proc/{thread}/wchan")).unwrap_or_default();
         let function = match function.as_str() {
             "" | "0" => String::new(),
@@ -496,11 +492,8 @@ fn give_back_cpus(shared: &Path) {
     let entries = fs::read_dir(shared).into_iter().flatten().flatten();
     let texts = entries.filter_map(|entry| fs::read_to_string(entry.path().join(FILE)).ok());
     let lists = texts.filter_map(|text| CpuList::parse(text.trim()));
-    let left = CpuList::new(
-        lists
-            .flat_map(|list| list.iter().collect::<Vec<_>>())
-            .collect(),
-    );
+    let cpus = lists.flat_map(|list| list.iter().collect::<Vec<_>>());
+    let left = CpuList::new(cpus.collect());
     if !left.is_empty() {
         let _ = write(&shared.join(FILE), &left.to_string());
     }
@@ -556,10 +549,6 @@ fn has_directories(dir: &Path) -> bool {
     fs::metadata(dir).is_ok_and(|about| about.nlink() > OF_AN_EMPTY_ONE)
 }
 
-fn is_busy(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EBUSY)
-}
-
 fn remove_tree(dir: &Path) -> Result<(), Error> {
     // Most groups have none below them, and nodes without limits have no group: one step then.
     match fs::remove_dir(dir) {
@@ -573,7 +562,7 @@ fn remove_tree(dir: &Path) -> Result<(), Error> {
             match fs::remove_dir(&group) {
                 Ok(()) => break,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
-                Err(e) if is_busy(&e) => {
+                Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
                     if !list(&group)?.is_empty() {
                         return Err(populated(&group, started));
                     }
