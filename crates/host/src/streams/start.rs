@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use latlab_model::plan::Plan;
 
-use super::client::{CONTROL, Client};
+use super::client::{CONTROL, Client, failed};
 use super::config::config;
 use super::error::Error;
 use crate::programs;
@@ -29,14 +29,6 @@ pub(crate) fn start(
     if !program.is_file() {
         return Err(Error::NoProgram(program));
     }
-    let failed = |action, path: &Path| {
-        let path = path.to_path_buf();
-        move |source| Error::Io {
-            action,
-            path,
-            source,
-        }
-    };
     fs::create_dir_all(directory).map_err(failed("create", directory))?;
     let file = directory.join("config");
     let text = serde_json::to_vec(&config(plan, namespaces)).map_err(io::Error::from);
