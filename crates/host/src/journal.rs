@@ -191,13 +191,10 @@ fn lock(path: &Path, operation: FlockOperation) -> Result<Locked, Error> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Locked::Gone),
         Err(e) => return Err(io_error("open", path)(e)),
     };
-    loop {
-        match rustix::fs::flock(&directory, operation) {
-            Ok(()) => break,
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(Locked::Held),
-            Err(errno) => return Err(io_error("lock", path)(errno.into())),
-        }
+    match rustix::io::retry_on_intr(|| rustix::fs::flock(&directory, operation)) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(Locked::Held),
+        Err(errno) => return Err(io_error("lock", path)(errno.into())),
     }
     // Its former holder may have removed it; the name may even be another lab's by now.
     let same = |found: fs::Metadata| {
