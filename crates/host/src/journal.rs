@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dirs::Dirs;
 use crate::links::{Divided, Lent, Port};
+use crate::sys::file::if_there;
 
 /// Between two attempts at a lab that another process holds.
 const RETRY: Duration = Duration::from_millis(10);
@@ -186,10 +187,8 @@ fn directory(dirs: &Dirs, lab: &str) -> Result<PathBuf, Error> {
 }
 
 fn lock(path: &Path, operation: FlockOperation) -> Result<Locked, Error> {
-    let directory = match File::open(path) {
-        Ok(directory) => directory,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Locked::Gone),
-        Err(e) => return Err(io_error("open", path)(e)),
+    let Some(directory) = if_there(File::open(path)).map_err(io_error("open", path))? else {
+        return Ok(Locked::Gone);
     };
     match rustix::io::retry_on_intr(|| rustix::fs::flock(&directory, operation)) {
         Ok(()) => {}
@@ -278,11 +277,8 @@ impl Journal {
     pub fn read(dirs: &Dirs, lab: &str) -> Result<Option<Journal>, Error> {
         directory(dirs, lab)?;
         let path = dirs.journal(lab);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(io_error("read", &path)(source)),
-        };
+        let text = if_there(fs::read_to_string(&path)).map_err(io_error("read", &path))?;
+        let Some(text) = text else { return Ok(None) };
         Journal::parse(&text)
             .map(Some)
             .map_err(|(line, source)| Error::Damaged { path, line, source })
@@ -320,17 +316,10 @@ impl Journal {
             journal,
         ];
         for file in &files {
-            match fs::remove_file(file) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_error("remove", file)(e));
-                }
-                _ => {}
-            }
+            if_there(fs::remove_file(file)).map_err(io_error("remove", file))?;
         }
-        match fs::remove_dir(&dir) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(io_error("remove", &dir)(e)),
-            _ => Ok(()),
-        }
+        let removed = if_there(fs::remove_dir(&dir));
+        removed.map(drop).map_err(io_error("remove", &dir))
     }
 }
 
@@ -347,11 +336,8 @@ fn line<T: Serialize>(value: &T) -> String {
 /// The labs that have a directory, sorted by name. Fails when the directory exists but cannot be read.
 pub fn labs(dirs: &Dirs) -> Result<Vec<String>, Error> {
     let path = dirs.labs();
-    let entries = match fs::read_dir(&path) {
-        Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(io_error("read", &path)(source)),
-    };
+    let entries = if_there(fs::read_dir(&path)).map_err(io_error("read", &path))?;
+    let entries = entries.into_iter().flatten();
     let mut names: Vec<String> = entries
         .flatten()
         .filter_map(|e| e.file_name().into_string().ok())

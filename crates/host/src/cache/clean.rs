@@ -1,7 +1,6 @@
 //! Removing entries of the cache.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +9,7 @@ use super::error::Error;
 use super::find::{find_in, list};
 use super::in_use::alone;
 use crate::sys::cached;
+use crate::sys::file::if_there;
 
 /// Another latlab is waited for this long by one who was asked to remove entries.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -116,11 +116,9 @@ fn remove(path: &Path) -> Result<(), Error> {
 /// Removes what is noted of images that are gone.
 fn forget_recipes(images: &Path) -> Result<(), Error> {
     let recipes = images.join("recipes");
-    let notes = match fs::read_dir(&recipes) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        notes => notes.map_err(Error::io("list", &recipes))?,
-    };
-    for note in notes.flatten().filter(|note| note.file_name() != ".lock") {
+    let notes = if_there(fs::read_dir(&recipes)).map_err(Error::io("list", &recipes))?;
+    let notes = notes.into_iter().flatten().flatten();
+    for note in notes.filter(|note| note.file_name() != ".lock") {
         let path = note.path();
         let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
         let is_there = text

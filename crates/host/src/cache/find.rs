@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use super::entry::{Entry, Kind, LabUse};
 use super::error::Error;
 use crate::sys::cached::REMOVING;
+use crate::sys::file::if_there;
 
 /// Names of what is under way, by how they begin or end.
 const BEGUN: [&str; 5] = [REMOVING, ".make-", ".unpack-", ".fetch-", ".criu-"];
@@ -132,9 +133,8 @@ fn size(path: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let mut left = vec![path.to_owned()];
     while let Some(path) = left.pop() {
-        let found = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            found => found?,
+        let Some(found) = if_there(fs::symlink_metadata(&path))? else {
+            continue;
         };
         if found.nlink() > 1 && !found.is_dir() && !seen.insert((found.dev(), found.ino())) {
             continue;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use super::files::{PARTITION, TOP, is_component, is_unified, write};
 use crate::sys::cgroup_entry::CgroupEntry;
+use crate::sys::file::if_there;
 use crate::sys::proc::Status;
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
@@ -435,10 +436,8 @@ fn wait_empty(dir: &Path) -> Result<(), Error> {
     let path = dir.join("cgroup.events");
     loop {
         // A fresh reading each time: the poll below reports a change since the last one.
-        let file = match fs::File::open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            result => result.map_err(Error::io("open", &path))?,
-        };
+        let file = if_there(fs::File::open(&path)).map_err(Error::io("open", &path))?;
+        let Some(file) = file else { return Ok(()) };
         let events = io::read_to_string(&file).map_err(Error::io("read", &path))?;
         if events.lines().any(|l| l == "populated 0") {
             return Ok(());
@@ -551,17 +550,14 @@ fn has_directories(dir: &Path) -> bool {
 
 fn remove_tree(dir: &Path) -> Result<(), Error> {
     // Most groups have none below them, and nodes without limits have no group: one step then.
-    match fs::remove_dir(dir) {
-        Ok(()) => return Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(_) => {}
+    if if_there(fs::remove_dir(dir)).is_ok() {
+        return Ok(());
     }
     let started = Instant::now();
     for group in tree(dir) {
         loop {
-            match fs::remove_dir(&group) {
-                Ok(()) => break,
-                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
+            match if_there(fs::remove_dir(&group)) {
+                Ok(_) => break,
                 Err(e) if e.kind() == io::ErrorKind::ResourceBusy => {
                     if !list(&group)?.is_empty() {
                         return Err(populated(&group, started));

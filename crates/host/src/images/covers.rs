@@ -16,6 +16,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::view::RootView;
+use crate::sys::file::if_there;
 use crate::sys::{Error, inside, mount};
 
 /// Limit on the contents of a file system of covers, which are empty.
@@ -97,10 +98,9 @@ impl Layer {
         let mut made = HashSet::new();
         for path in &outermost {
             let relative = path.strip_prefix("/").unwrap_or(path);
-            let covered = match fs::symlink_metadata(self.image.join(relative)) {
-                Ok(covered) => covered,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(Error::of("look at", path.display())(error)),
+            let covered = if_there(fs::symlink_metadata(self.image.join(relative)));
+            let Some(covered) = covered.map_err(Error::of("look at", path.display()))? else {
+                continue;
             };
             self.open(relative.parent().unwrap_or(Path::new("")), &mut made)?;
             cover(&self.at.join(relative), &covered)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::sys::command;
+use crate::sys::file::if_there;
 
 /// The program that writes images; of the package squashfs-tools.
 pub(crate) const PROGRAM: &str = "mksquashfs";
@@ -27,10 +28,7 @@ pub(crate) fn write(
     left_out: &[PathBuf],
     options: &[&str],
 ) -> io::Result<()> {
-    match fs::remove_file(to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    if_there(fs::remove_file(to))?;
     let excluded = to.with_extension("excluded");
     let mut list = File::create(&excluded)?;
     for path in left_out {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::file::if_there;
 use super::tree;
 
 /// Begins the name of an entry that is being removed.
@@ -36,12 +37,8 @@ pub fn used(file: &Path) -> Option<SystemTime> {
 
 /// Removes an entry, which no process finds from the first moment on. Not an error if it is gone.
 pub fn remove(path: &Path) -> io::Result<()> {
-    let gone = |result: io::Result<()>| match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    };
     if !path.is_dir() {
-        return gone(fs::remove_file(path));
+        return if_there(fs::remove_file(path)).map(drop);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with(REMOVING) {
@@ -50,7 +47,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
     let going = path.with_file_name(format!("{REMOVING}{name}"));
     // That of a removal that was cut off.
     tree::remove(&going)?;
-    gone(fs::rename(path, &going))?;
+    if_there(fs::rename(path, &going))?;
     tree::remove(&going)
 }
 

@@ -21,6 +21,14 @@ static WRITES: AtomicU32 = AtomicU32::new(0);
 /// Attempts to make a temporary file whose name others take again and again.
 const MAX_ATTEMPTS: usize = 100;
 
+/// What an action came to; nothing where the file was not there.
+pub(crate) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Writes `bytes` to `path` so that after a crash or power cut the file has either its old content
 /// or all of the new: a temporary file beside it, synced, renamed over it, and the directory synced.
 pub fn write_atomically(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
@@ -45,11 +53,7 @@ pub fn copy_atomically(from: &Path, to: &Path) -> Result<(), Error> {
 /// Whether a file may be put in the place of what has this name. The name of a device, a pipe or a socket would stand for
 /// something else afterwards, and the device would be as it was.
 pub fn is_replaceable(path: &Path) -> io::Result<bool> {
-    match fs::metadata(path) {
-        Ok(there) => Ok(there.is_file()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
+    Ok(if_there(fs::metadata(path))?.is_none_or(|there| there.is_file()))
 }
 
 /// Puts the file that `write` makes in the place of another one, which stays as it is if that fails.
@@ -85,10 +89,9 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     options.write(true).create_new(true).mode(mode);
     for _ in 0..MAX_ATTEMPTS {
         match options.open(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match fs::remove_file(path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            },
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                if_there(fs::remove_file(path))?;
+            }
             opened => return opened,
         }
     }

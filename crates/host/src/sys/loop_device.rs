@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::file::if_there;
 use super::{Error, checked};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -140,17 +141,14 @@ fn configure(
 /// The devices whose files are below a directory.
 pub fn below(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     const DEVICES: &str = "/sys/block";
-    let entries = match fs::read_dir(DEVICES) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::of("list", DEVICES)(error)),
-    };
+    let entries = if_there(fs::read_dir(DEVICES)).map_err(Error::of("list", DEVICES))?;
     let has_file = |device: &PathBuf| {
         // There is no such file while the device is free.
         let file = fs::read_to_string(device.join("loop/backing_file"));
         file.is_ok_and(|file| Path::new(file.trim_end()).starts_with(directory))
     };
-    let devices = entries.flatten().map(|entry| entry.path());
+    let devices = entries.into_iter().flatten().flatten();
+    let devices = devices.map(|entry| entry.path());
     Ok(devices.filter(has_file).collect())
 }
 

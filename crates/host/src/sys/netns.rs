@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use super::file::if_there;
 use super::{Error, Errors};
 
 /// The calling thread's network namespace.
@@ -218,10 +219,10 @@ fn start_loopback(name: impl std::fmt::Display) -> Result<(), Error> {
 /// Sets a network setting, given below `/proc/sys`, of the calling thread's namespace. One that
 /// the kernel does not have, such as those of IPv6 when it has none, needs no setting.
 pub fn set_sysctl(key: &str, value: &str) -> Result<(), Error> {
-    match fs::write(Path::new("/proc/sys").join(key), value) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result.map_err(Error::of("set", format!("{key} to {value}"))),
-    }
+    let written = if_there(fs::write(Path::new("/proc/sys").join(key), value));
+    written
+        .map(drop)
+        .map_err(Error::of("set", format!("{key} to {value}")))
 }
 
 /// Unpins the namespace at `path` and removes the path. Nothing there is success, so that undo can
@@ -231,10 +232,10 @@ pub fn remove(path: &Path) -> Result<(), Error> {
         Err(Errno::INVAL | Errno::NOENT) => {}
         unpinned => unpinned.map_err(Error::of(UNPIN, path.display()))?,
     }
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(Error::of("remove", path.display())),
-    }
+    let removed = if_there(fs::remove_file(path));
+    removed
+        .map(drop)
+        .map_err(Error::of("remove", path.display()))
 }
 
 /// Removes every path, going on after failures.

@@ -1,12 +1,12 @@
 //! Cards that divide themselves into virtual functions (kernel, Documentation/PCI/pci-iov-howto.rst), in sysfs.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use latlab_model::units::CpuList;
 
 use super::Error;
+use super::file::if_there;
 
 /// The directory of the PCI bus's devices.
 const BUS: &str = "/sys/bus/pci/devices";
@@ -78,10 +78,10 @@ impl Device {
 
     /// Has its driver let it go and take it again: some read a function's address then only. False without a driver.
     pub fn bind_again(&self) -> Result<bool, Error> {
-        let driver = match fs::canonicalize(self.directory().join("driver")) {
-            Ok(driver) => driver,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(Error::of("find the driver of", &self.address)(error)),
+        let driver = if_there(fs::canonicalize(self.directory().join("driver")))
+            .map_err(Error::of("find the driver of", &self.address))?;
+        let Some(driver) = driver else {
+            return Ok(false);
         };
         for file in ["unbind", "bind"] {
             let file = driver.join(file);

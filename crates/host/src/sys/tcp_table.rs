@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::Error;
+use super::file::if_there;
 
 /// Numbers of connections that only the kernel has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,11 +28,8 @@ pub fn of_process(pid: u32) -> Result<Kernels, Error> {
     for table in ["tcp", "tcp6"] {
         let path = format!("/proc/{pid}/net/{table}");
         // A kernel without IPv6 has one table.
-        match fs::read_to_string(&path) {
-            Ok(text) => count(&text, &mut all),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::of("read", &path)(error)),
-        }
+        let text = if_there(fs::read_to_string(&path)).map_err(Error::of("read", &path))?;
+        count(&text.unwrap_or_default(), &mut all);
     }
     Ok(all)
 }

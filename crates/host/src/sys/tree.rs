@@ -15,6 +15,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::file::if_there;
+
 const MAX_DEPTH: usize = 16;
 
 /// Removes a directory with all below it, follows no symbolic links, and does not enter mounts at it or below it, which
@@ -28,9 +30,8 @@ pub fn remove(path: &Path) -> io::Result<()> {
     let opened = openat(CWD, &parent, DIRECTORY - OFlags::NOFOLLOW, Mode::empty());
     let opened = opened.map_err(io::Error::from);
     let opened = opened.and_then(|parent| open_within(parent.as_fd(), name));
-    let top = match opened {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        top => top?,
+    let Some(top) = if_there(opened)? else {
+        return Ok(());
     };
     let mut moved = 0;
     loop {

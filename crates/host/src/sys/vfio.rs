@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use super::command::output;
+use super::file::if_there;
 use super::sriov::{Device, linked_name, name_of};
 use crate::programs;
 
@@ -201,12 +202,10 @@ impl Device {
 
     fn unbind(&self) -> Result<(), Error> {
         let file = self.directory().join("driver/unbind");
-        match fs::write(&file, &self.address) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Error::of("write", file.display())(error))
-            }
-            _ => Ok(()),
-        }
+        let written = if_there(fs::write(&file, &self.address));
+        written
+            .map(drop)
+            .map_err(Error::of("write", file.display()))
     }
 
     fn probe(&self) -> Result<(), Error> {

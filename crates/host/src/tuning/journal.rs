@@ -5,7 +5,6 @@
 //! means the same whether its write was done, was not done, or was undone by another program.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use super::items::{Item, Value};
 use super::owner::Owner;
 use super::root::Root;
 use crate::dirs::Dirs;
-use crate::sys::file::{Lock, sync_directory, write_atomically};
+use crate::sys::file::{Lock, if_there, sync_directory, write_atomically};
 
 /// For the lock of another latlab that is tuning.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -105,10 +104,9 @@ fn load(dirs: &Dirs, root: &Root) -> Result<(Journal, usize), Error> {
         owners: Vec::new(),
         entries: Vec::new(),
     };
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((empty(boot_id), 0)),
-        Err(source) => return Err(Error::io("read", &path)(source)),
+    let text = if_there(fs::read_to_string(&path)).map_err(Error::io("read", &path))?;
+    let Some(text) = text else {
+        return Ok((empty(boot_id), 0));
     };
     let damaged = |reason: String| Error::Damaged {
         path: path.clone(),
@@ -163,13 +161,9 @@ impl LockedJournal {
             })?;
             return write_atomically(&self.path, &text, 0o644).map_err(Error::Sys);
         }
-        let removed = match fs::remove_file(&self.path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        };
         let directory = self.path.parent().unwrap_or(&self.path);
-        removed
-            .and_then(|()| sync_directory(directory))
+        if_there(fs::remove_file(&self.path))
+            .and_then(|_| sync_directory(directory))
             .map_err(Error::io("remove", &self.path))
     }
 
