@@ -60,111 +60,41 @@ const QEMU: Tool = if cfg!(target_arch = "aarch64") {
 /// A program that does not tell its version.
 const UNASKED: &str = "";
 
+#[rustfmt::skip] // A table: one line a tool.
 pub const TOOLS: &[Tool] = &[
-    tool(
-        "crun",
-        "crun",
-        "no container nodes (unless another runtime is there)",
-    ),
+    tool("crun", "crun", "no container nodes (unless another runtime is there)"),
     optional(tool("runc", "runc", "no `runtime: runc`")),
     optional(tool("podman", "podman", "no `runtime: podman`")),
     optional(tool("dockerd", "docker.io", "no `runtime: docker`")),
     optional(tool("containerd", "containerd", "no `runtime: docker`")),
-    optional(tool(
-        "systemd-nspawn",
-        "systemd-container",
-        "no `runtime: nspawn`",
-    )),
+    optional(tool("systemd-nspawn", "systemd-container", "no `runtime: nspawn`")),
     optional(tool("lxc-start", "lxc", "no `runtime: lxc`")),
     QEMU,
-    optional(tool(
-        "mksquashfs",
-        "squashfs-tools",
-        "no VMs with `root: disk`",
-    )),
+    optional(tool("mksquashfs", "squashfs-tools", "no VMs with `root: disk`")),
     optional(tool("mkfs.ext4", "e2fsprogs", "no `storage` of type disk")),
-    optional(tool(
-        "qemu-img",
-        "qemu-utils",
-        "no disks of VMs with `format: qcow2`",
-    )),
+    optional(tool("qemu-img", "qemu-utils", "no disks of VMs with `format: qcow2`")),
     tool("nft", "nftables", "no links of type nat"),
     tool("iperf3", "iperf3", "no stream measurements"),
-    tool(
-        "dpkg-deb",
-        "dpkg",
-        "guest kernels cannot be unpacked; `kernel: PATH` still works",
-    ),
-    tool(
-        "apt-get",
-        "apt",
-        "guest kernels cannot be fetched; `kernel: PATH` still works",
-    ),
-    optional(tool(
-        "sockperf",
-        "sockperf",
-        "rr cannot be checked against sockperf",
-    )),
-    optional(tool(
-        "stress-ng",
-        "stress-ng",
-        "no background load in studies",
-    )),
-    optional(tool(
-        "sysbench",
-        "sysbench",
-        "no `program: sysbench-cpu`, `sysbench-fileio` and `oltp`",
-    )),
+    tool("dpkg-deb", "dpkg", "guest kernels cannot be unpacked; `kernel: PATH` still works"),
+    tool("apt-get", "apt", "guest kernels cannot be fetched; `kernel: PATH` still works"),
+    optional(tool("sockperf", "sockperf", "rr cannot be checked against sockperf")),
+    optional(tool("stress-ng", "stress-ng", "no background load in studies")),
+    optional(tool("sysbench", "sysbench", "no `program: sysbench-cpu`, `sysbench-fileio` and `oltp`")),
     optional(tool("xz", "xz-utils", "no `program: xz`")),
     optional(tool("redis-server", "redis-server", "no `program: redis`")),
-    optional(tool(
-        "redis-benchmark",
-        "redis-tools",
-        "no `program: redis`",
-    )),
+    optional(tool("redis-benchmark", "redis-tools", "no `program: redis`")),
     optional(tool("fio", "fio", "no `program: fio`")),
-    optional(tool(
-        "mariadbd",
-        "mariadb-server-core",
-        "no `program: oltp`",
-    )),
+    optional(tool("mariadbd", "mariadb-server-core", "no `program: oltp`")),
     optional(tool("mariadb", "mariadb-client-core", "no `program: oltp`")),
-    optional(tool(
-        "mpirun",
-        "openmpi-bin",
-        "no `program: hpcc`, `mpi-hpcc`, `mpi-micro`, `netpipe` or `npb`",
-    )),
-    optional(asked_with(
-        UNASKED,
-        tool(
-            "mpi.h",
-            "libopenmpi-dev",
-            "no `program: mpi-micro` or `npb`",
-        ),
-    )),
+    optional(tool("mpirun", "openmpi-bin", "no `program: hpcc`, `mpi-hpcc`, `mpi-micro`, `netpipe` or `npb`")),
+    optional(asked_with(UNASKED, tool("mpi.h", "libopenmpi-dev", "no `program: mpi-micro` or `npb`"))),
     optional(tool("gcc", "gcc", "no `program: mpi-micro` or `npb`")),
     // Without a question it would begin to measure.
-    optional(asked_with(
-        UNASKED,
-        tool("hpcc", "hpcc", "no `program: hpcc` or `mpi-hpcc`"),
-    )),
-    optional(asked_with(
-        UNASKED,
-        tool("NPopenmpi", "netpipe-openmpi", "no `program: netpipe`"),
-    )),
-    optional(asked_with(
-        "-V",
-        tool("ip", "iproute2", "no look inside by hand"),
-    )),
-    optional(asked_with(
-        "-V",
-        tool("tc", "iproute2", "no look inside by hand"),
-    )),
-    optional(tool(
-        "skopeo",
-        "skopeo",
-        "no image archives from a registry (`skopeo copy docker://… oci-archive:FILE`)",
-    )),
+    optional(asked_with(UNASKED, tool("hpcc", "hpcc", "no `program: hpcc` or `mpi-hpcc`"))),
+    optional(asked_with(UNASKED, tool("NPopenmpi", "netpipe-openmpi", "no `program: netpipe`"))),
+    optional(asked_with("-V", tool("ip", "iproute2", "no look inside by hand"))),
+    optional(asked_with("-V", tool("tc", "iproute2", "no look inside by hand"))),
+    optional(tool("skopeo", "skopeo", "no image archives from a registry (`skopeo copy docker://… oci-archive:FILE`)")),
 ];
 
 const TIMEOUT: Duration = Duration::from_secs(10);
