@@ -23,14 +23,6 @@ pub enum Version {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mount {
-    point: PathBuf,
-    unified: bool,
-    read_only: bool,
-    controllers: Vec<Controller>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub version: Version,
     /// Mount point of the unified hierarchy, when it is writable.
@@ -43,7 +35,8 @@ pub(super) struct Found {
 
 /// The hierarchies among the mounts. Controller files of the unified one are read through its mount point.
 pub(super) fn discover(mounts: &[proc::Mount]) -> Found {
-    let mounts: Vec<Mount> = mounts.iter().filter_map(Mount::of).collect();
+    let is_hierarchy = |mount: &&proc::Mount| matches!(mount.kind.as_str(), "cgroup" | "cgroup2");
+    let mounts: Vec<&proc::Mount> = mounts.iter().filter(is_hierarchy).collect();
     let mut found = Found {
         version: Version::None,
         unified: None,
@@ -52,23 +45,22 @@ pub(super) fn discover(mounts: &[proc::Mount]) -> Found {
         missing: BTreeMap::new(),
     };
     for mount in &mounts {
-        if mount.read_only {
-            for controller in &mount.controllers {
-                let reason = format!("{} is mounted read-only", mount.point.display());
-                found.missing.insert(*controller, reason);
+        let is_read_only = mount.options.split(',').any(|option| option == "ro");
+        let is_unified = mount.kind == "cgroup2";
+        let names = mount.super_options.split(',').filter(|_| !is_unified);
+        let controllers = names.filter_map(Controller::from_name);
+        if is_read_only {
+            let reason = format!("{} is mounted read-only", mount.point.display());
+            let missing = controllers.map(|controller| (controller, reason.clone()));
+            found.missing.extend(missing);
+        } else if !is_unified {
+            for controller in controllers {
+                let place = found.on_own.entry(controller);
+                place.or_insert_with(|| mount.point.clone());
             }
-        } else if mount.unified {
-            if found.unified.is_none() {
-                found.unified = Some(mount.point.clone());
-                unified_controllers(&mount.point, &mut found);
-            }
-        } else {
-            for controller in &mount.controllers {
-                found
-                    .on_own
-                    .entry(*controller)
-                    .or_insert_with(|| mount.point.clone());
-            }
+        } else if found.unified.is_none() {
+            found.unified = Some(mount.point.clone());
+            unified_controllers(&mount.point, &mut found);
         }
     }
     found.version = if !found.on_own.is_empty() {
@@ -124,7 +116,7 @@ fn read_controllers(file: &Path) -> Vec<Controller> {
 }
 
 /// Gives every controller that ended up nowhere a reason, and drops reasons that do not apply.
-fn explain_missing(mounts: &[Mount], found: &mut Found) {
+fn explain_missing(mounts: &[&proc::Mount], found: &mut Found) {
     let devices = found.unified.is_none().then_some(Controller::Devices);
     for controller in Controller::LIMITING.into_iter().chain(devices) {
         if found.on_unified.contains(&controller) || found.on_own.contains_key(&controller) {
@@ -141,25 +133,6 @@ fn explain_missing(mounts: &[Mount], found: &mut Found) {
                 )
             }
         });
-    }
-}
-
-impl Mount {
-    fn of(mount: &proc::Mount) -> Option<Mount> {
-        let controllers = match mount.kind.as_str() {
-            "cgroup2" => Vec::new(),
-            "cgroup" => {
-                let names = mount.super_options.split(',');
-                names.filter_map(Controller::from_name).collect()
-            }
-            _ => return None,
-        };
-        Some(Mount {
-            point: mount.point.clone(),
-            unified: mount.kind == "cgroup2",
-            read_only: mount.options.split(',').any(|option| option == "ro"),
-            controllers,
-        })
     }
 }
 
