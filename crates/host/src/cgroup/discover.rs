@@ -11,20 +11,8 @@ use std::path::{Path, PathBuf};
 use super::limits::Controller;
 use crate::sys::proc;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Version {
-    /// No usable hierarchy: nodes run, but without limits and accounting.
-    None,
-    /// At least one controller we use sits on a hierarchy of its own.
-    V1,
-    /// All controllers we use sit on the unified hierarchy.
-    V2,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Found {
-    pub version: Version,
     /// Mount point of the unified hierarchy, when it is writable.
     pub unified: Option<PathBuf>,
     pub on_unified: Vec<Controller>,
@@ -37,13 +25,7 @@ pub(super) struct Found {
 pub(super) fn discover(mounts: &[proc::Mount]) -> Found {
     let is_hierarchy = |mount: &&proc::Mount| matches!(mount.kind.as_str(), "cgroup" | "cgroup2");
     let mounts: Vec<&proc::Mount> = mounts.iter().filter(is_hierarchy).collect();
-    let mut found = Found {
-        version: Version::None,
-        unified: None,
-        on_unified: Vec::new(),
-        on_own: BTreeMap::new(),
-        missing: BTreeMap::new(),
-    };
+    let mut found = Found::default();
     for mount in &mounts {
         let is_read_only = mount.options.split(',').any(|option| option == "ro");
         let is_unified = mount.kind == "cgroup2";
@@ -63,13 +45,6 @@ pub(super) fn discover(mounts: &[proc::Mount]) -> Found {
             unified_controllers(&mount.point, &mut found);
         }
     }
-    found.version = if !found.on_own.is_empty() {
-        Version::V1
-    } else if found.unified.is_some() {
-        Version::V2
-    } else {
-        Version::None
-    };
     if found.unified.is_some() {
         // A BPF program does it there, and one hierarchy less is to be joined.
         found.on_own.remove(&Controller::Devices);
@@ -155,7 +130,6 @@ mod tests {
     #[test]
     fn version_1_has_a_place_for_each_controller() {
         let found = found_in(HYBRID);
-        assert_eq!(found.version, Version::V1);
         assert_eq!(
             found.on_own[&Controller::Cpu],
             Path::new("/sys/fs/cgroup/cpu,cpuacct")
@@ -191,7 +165,6 @@ mod tests {
                 ("cgroup.procs", "1\n"),
             ],
         );
-        assert_eq!(found.version, Version::V2);
         assert_eq!(found.unified.as_deref(), Some(&*root));
         let all = [
             Controller::Cpuset,
@@ -220,7 +193,6 @@ mod tests {
     #[test]
     fn nothing_mounted_is_a_reason_for_everything() {
         let found = found_in("22 27 0:21 / /proc rw - proc proc rw\ngarbage\n");
-        assert_eq!(found.version, Version::None);
         for controller in Controller::LIMITING {
             assert_eq!(
                 found.missing[&controller],

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use latlab_model::units::CpuList;
 
 use super::cpuset::fill_cpuset;
-use super::discover::{self, Version};
+use super::discover;
 use super::error::Error;
 use super::files::{PARTITION, TOP, is_component, is_unified, levels, write};
 use super::limits::{Controller, Limits};
@@ -32,11 +32,6 @@ impl Cgroups {
         })
     }
 
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.found.version
-    }
-
     /// Time for which tasks ran on each CPU so far, in nanoseconds by the CPU's number, as `cpuacct` counts it
     /// (kernel: cgroup-v1/cpuacct). `None` on version 2, whose root counts in timer ticks.
     #[must_use]
@@ -44,21 +39,6 @@ impl Cgroups {
         let root = self.found.on_own.get(&Controller::Cpuacct)?;
         let text = fs::read_to_string(root.join("cpuacct.usage_percpu")).ok()?;
         text.split_whitespace().map(|n| n.parse().ok()).collect()
-    }
-
-    #[must_use]
-    pub fn controllers(&self) -> Vec<Controller> {
-        Controller::LIMITING
-            .into_iter()
-            .filter(|c| !self.found.missing.contains_key(c))
-            .collect()
-    }
-
-    pub fn missing(&self) -> impl Iterator<Item = (Controller, &str)> {
-        self.found
-            .missing
-            .iter()
-            .map(|(c, reason)| (*c, reason.as_str()))
     }
 
     /// Says whether `limits` can be put in force here; to be asked before the first change.
@@ -358,7 +338,6 @@ mod tests {
     #[test]
     fn without_hierarchies_there_is_nothing_to_make() {
         let groups = cgroups("");
-        assert_eq!(groups.version(), Version::None);
         assert!(
             groups
                 .dirs("lab", "n1", &Limits::default())

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{DEVICES, PROCESSES};
 use crate::sys::devices::Device;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
     /// Which CPUs and memory nodes.
     Cpuset,

@@ -24,12 +24,11 @@ mod limits;
 mod node;
 mod settings;
 
-pub use discover::Version;
 pub use error::Error;
 pub(crate) use error::{DEVICES, PROCESSES};
 pub use files::PARTITION;
 pub(crate) use files::TOP;
 pub use files::lab_group;
 pub use hierarchies::Cgroups;
-pub use limits::{Controller, HugePages, Limits};
+pub use limits::{HugePages, Limits};
 pub use node::{CpuUsage, NodeCgroup};
