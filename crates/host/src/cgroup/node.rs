@@ -113,13 +113,6 @@ impl NodeCgroup {
         Ok(entry)
     }
 
-    /// Moves a running process, with all its threads. Slow; see [`CgroupEntry`] for the fast way.
-    pub fn enter(&self, pid: u32) -> Result<(), Error> {
-        self.dirs
-            .iter()
-            .try_for_each(|dir| write(&dir.join("cgroup.procs"), &pid.to_string()))
-    }
-
     pub fn cpu_usage(&self) -> Result<CpuUsage, Error> {
         for dir in &self.dirs {
             if is_unified(dir) {
