@@ -15,7 +15,7 @@ use latlab_host::nodes::vm::{Access, Share};
 use latlab_host::nodes::vm::{Error, initramfs};
 use latlab_host::sys::netns::{self, NetNs};
 use latlab_host::sys::process::Process;
-use latlab_host::sys::tap::{TapOptions, create_tap};
+use latlab_host::sys::tap::create_tap;
 use latlab_model::kinds::GuestRoot;
 use latlab_netlink::{Address, Handle, LinkChange};
 use latlab_wire::channel::{Exec, ExitStatus, Interface, NetworkConfig, Route};
@@ -216,11 +216,7 @@ fn a_guests_network_is_set_up_by_hardware_address() {
         NetNs::current().unwrap()
     });
     let netns = netns.join().unwrap();
-    let taps = ["tap0", "tap1"].map(|name| {
-        create_tap(netns.as_fd(), name, TapOptions::default())
-            .unwrap()
-            .remove(0)
-    });
+    let taps = ["tap0", "tap1"].map(|name| create_tap(netns.as_fd(), name, 1).unwrap().remove(0));
     let listener = netns.run(host_side).unwrap();
     let guest = Guest::boot_with("standard", &taps);
     let channel = guest.channel();

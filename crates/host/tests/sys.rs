@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use latlab_host::sys::netns::{self, NetNs, NewNetNs};
 use latlab_host::sys::process::{self, Process};
 use latlab_host::sys::spawn::Spawn;
-use latlab_host::sys::tap::{self, TapOptions};
+use latlab_host::sys::tap;
 use latlab_host::sys::{Error, mount, tree};
 use latlab_netlink::Handle;
 use sandbox::TIMEOUT;
@@ -186,11 +186,7 @@ fn an_overlay_keeps_its_lower_layer_even_with_odd_names() {
 fn a_tap_vanishes_with_its_last_descriptor_and_may_have_queues() {
     sandbox::run("tap", |directory| {
         let netns = netns::create(&new(directory, "one")).unwrap();
-        let options = TapOptions {
-            vnet_header: true,
-            queues: 3,
-        };
-        let queues = tap::create_tap(netns.as_fd(), "tap-of-test", options).unwrap();
+        let queues = tap::create_tap(netns.as_fd(), "tap-of-test", 3).unwrap();
         assert_eq!(queues.len(), 3);
         let mut handle = Handle::open_in(netns.as_fd()).unwrap();
         assert!(handle.link("tap-of-test").unwrap().is_some());
@@ -201,7 +197,7 @@ fn a_tap_vanishes_with_its_last_descriptor_and_may_have_queues() {
                 .unwrap()
                 .is_none()
         );
-        let taken = tap::create_tap(netns.as_fd(), "tap-of-test", TapOptions::default());
+        let taken = tap::create_tap(netns.as_fd(), "tap-of-test", 1);
         let taken = taken.unwrap_err();
         assert!(
             taken

@@ -12,7 +12,7 @@ use super::error::Error;
 use super::impairment;
 use super::netns_handle::NetnsHandle;
 use super::vm_end::{NicBackend, VmEnd};
-use crate::sys::tap::{self, TapOptions};
+use crate::sys::tap;
 
 /// The macvtap of an end, before it is made.
 pub(super) fn interface<'fd>(end: &End<'_>, name: &str) -> Interface<'fd> {
@@ -35,10 +35,6 @@ pub(super) fn open(
         .map_err(link.refused())?;
     let index = at.handle.link_index(name).map_err(link.refused())?;
     impairment::apply(link, &mut at.handle, index, end)?;
-    let options = TapOptions {
-        queues: end.node.body.queues(),
-        ..TapOptions::default()
-    };
-    let queues = tap::open_macvtap(at.netns.as_fd(), name, options);
+    let queues = tap::open_macvtap(at.netns.as_fd(), name, end.node.body.queues());
     Ok(end.vm_end(NicBackend::Tap(queues.map_err(link.failed())?)))
 }

@@ -7,7 +7,7 @@ use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, NewLink, Request};
 use super::builder::{End, LinkBuilder};
 use super::error::Error;
 use crate::sys::netns::NetNs;
-use crate::sys::tap::{self, TapOptions};
+use crate::sys::tap;
 
 pub(super) struct NetnsHandle {
     pub netns: NetNs,
@@ -43,11 +43,7 @@ pub(super) fn make_tap(
     end: &End<'_>,
     name: &str,
 ) -> Result<Vec<OwnedFd>, Error> {
-    let options = TapOptions {
-        queues: end.node.body.queues(),
-        ..TapOptions::default()
-    };
-    tap::create_tap(netns.as_fd(), name, options).map_err(link.failed())
+    tap::create_tap(netns.as_fd(), name, end.node.body.queues()).map_err(link.failed())
 }
 
 /// The label and MTU of something in the link that was not made with them.

@@ -25,50 +25,30 @@ const TUN_DEVICE: &str = "/dev/net/tun";
 /// `_IOW('T', 202, int)`.
 const TUNSETIFF: Opcode = ioctl::opcode::write::<libc::c_int>(b'T', 202);
 
-/// How a tap is made. Which offloads are used is not decided here: QEMU sets them on the descriptor as
-/// the guest negotiates them, which it can only if there is a virtio-net header to carry them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TapOptions {
-    /// Every packet carries a virtio-net header, so that offloads pass between guest and host.
-    pub vnet_header: bool,
-    /// Number of queues, each with a descriptor of its own; at least one.
-    pub queues: u16,
-}
-
-impl Default for TapOptions {
-    fn default() -> Self {
-        Self {
-            vnet_header: true,
-            queues: 1,
-        }
-    }
-}
-
-/// Makes a tap called `name` in the namespace and returns a descriptor for each queue.
-pub fn create_tap(
-    netns: BorrowedFd<'_>,
-    name: &str,
-    options: TapOptions,
-) -> Result<Vec<OwnedFd>, Error> {
+/// Makes a tap called `name` in the namespace and returns a descriptor for each queue, of which there is at least one.
+///
+/// Which offloads are used is not decided here: QEMU sets them on the descriptor as the guest negotiates them. Every packet
+/// carries a virtio-net header, with which they pass between guest and host.
+pub fn create_tap(netns: BorrowedFd<'_>, name: &str, queues: u16) -> Result<Vec<OwnedFd>, Error> {
     netns::on_thread(|| {
         // The device belongs to the namespace of the thread that opens the file.
         netns::enter(netns)?;
-        (0..options.queues.max(1))
-            .map(|_| open_queue(name, options))
+        (0..queues.max(1))
+            .map(|_| open_queue(name, queues))
             .collect()
     })
 }
 
-fn open_queue(name: &str, options: TapOptions) -> Result<OwnedFd, Error> {
+fn open_queue(name: &str, queues: u16) -> Result<OwnedFd, Error> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::open(TUN_DEVICE, flags, Mode::empty())
         .map_err(Error::of("open", TUN_DEVICE))?;
-    set_interface(&file, name, options)?;
+    set_interface(&file, name, queues)?;
     Ok(file)
 }
 
 /// `TUNSETIFF`: attaches a descriptor to an interface, making it if it is a tap and new.
-fn set_interface(file: &OwnedFd, name: &str, options: TapOptions) -> Result<(), Error> {
+fn set_interface(file: &OwnedFd, name: &str, queues: u16) -> Result<(), Error> {
     if name.len() > NAME_MAX_BYTES || name.contains('\0') {
         let reason = format!("the name is longer than {NAME_MAX_BYTES} bytes or holds a zero");
         return Err(Error::because(
@@ -78,11 +58,8 @@ fn set_interface(file: &OwnedFd, name: &str, options: TapOptions) -> Result<(), 
             reason,
         ));
     }
-    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI;
-    if options.vnet_header {
-        flags |= libc::IFF_VNET_HDR;
-    }
-    if options.queues > 1 {
+    let mut flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    if queues > 1 {
         flags |= libc::IFF_MULTI_QUEUE;
     }
     // SAFETY: ifreq is a plain C struct for which all zeroes are a valid, empty value.
@@ -97,11 +74,7 @@ fn set_interface(file: &OwnedFd, name: &str, options: TapOptions) -> Result<(), 
 }
 
 /// Opens the character device of the macvtap `name`, which lives in the namespace, once for each queue.
-pub fn open_macvtap(
-    netns: BorrowedFd<'_>,
-    name: &str,
-    options: TapOptions,
-) -> Result<Vec<OwnedFd>, Error> {
+pub fn open_macvtap(netns: BorrowedFd<'_>, name: &str, queues: u16) -> Result<Vec<OwnedFd>, Error> {
     netns::on_thread(|| {
         netns::enter(netns)?;
         let index = {
@@ -128,10 +101,10 @@ pub fn open_macvtap(
         let open = |_| {
             let file = rustix::fs::openat(&directory, "tap", flags, Mode::empty())
                 .map_err(Error::of("open macvtap", name))?;
-            set_interface(&file, name, options)?;
+            set_interface(&file, name, queues)?;
             Ok(file)
         };
-        (0..options.queues.max(1)).map(open).collect()
+        (0..queues.max(1)).map(open).collect()
     })
 }
 
@@ -176,7 +149,7 @@ mod tests {
     #[test]
     fn a_name_that_does_not_fit_is_refused_before_the_kernel_sees_it() {
         let file = OwnedFd::from(File::open("/dev/null").unwrap());
-        let error = set_interface(&file, "sixteen-byte-nam", TapOptions::default()).unwrap_err();
+        let error = set_interface(&file, "sixteen-byte-nam", 1).unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -12,8 +12,7 @@ use super::report::{Outcome, Refusal, Report, outcome, refused};
 use crate::programs;
 use crate::sys::command::output;
 use crate::sys::netns::{self, NetNs};
-use crate::sys::tap::{self, TapOptions};
-use crate::sys::{self, feature};
+use crate::sys::{self, feature, tap};
 
 pub(super) const COVERS: &[&str] = &[
     Facts::VETH,
@@ -64,7 +63,7 @@ pub(super) fn run(report: &Report) {
     };
     report.try_one(Facts::TAP, MADE, || {
         let here = NetNs::current()?;
-        tap::create_tap(here.as_fd(), "proof-tap", TapOptions::default())
+        tap::create_tap(here.as_fd(), "proof-tap", 1)
     });
     report.try_one(Facts::AF_XDP, "bound in a fresh network namespace", || {
         feature::bind_xdp_socket(LOOPBACK)
@@ -131,7 +130,7 @@ fn on_ethernet(report: &Report, handle: &mut Handle) {
 
 fn open_macvtap(name: &str) -> Result<Vec<OwnedFd>, sys::Error> {
     let here = NetNs::current()?;
-    tap::open_macvtap(here.as_fd(), name, TapOptions::default())
+    tap::open_macvtap(here.as_fd(), name, 1)
 }
 
 pub(super) fn masquerade(report: &Report) {
