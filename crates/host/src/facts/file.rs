@@ -17,18 +17,9 @@ pub enum Error {
     },
     #[error("{} has format `{format}`, not `{}`", path.display(), Facts::FORMAT)]
     Format { path: PathBuf, format: String },
-    #[error(transparent)]
-    Write(#[from] crate::sys::Error),
 }
 
-pub fn save(facts: &Facts, path: &Path) -> Result<(), Error> {
-    let mut bytes =
-        serde_json::to_vec_pretty(facts).expect("facts are made of strings and numbers");
-    bytes.push(b'\n');
-    Ok(crate::sys::file::write_atomically(path, &bytes, 0o644)?)
-}
-
-/// Reads facts from a file that [`save`] or `latlab doctor --format json` wrote, or a person.
+/// Reads facts from a file that `latlab doctor --format json` wrote, or a person.
 pub fn load(path: &Path) -> Result<Facts, Error> {
     let text = fs::read_to_string(path).map_err(|source| Error::Read {
         path: path.to_owned(),

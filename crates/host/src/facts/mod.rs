@@ -19,7 +19,7 @@ mod read;
 pub mod texts;
 pub mod tools;
 
-pub use file::{Error, load, save};
+pub use file::{Error, load};
 pub use nics::pci_driver;
 pub use options::{CpusInUse, ReadOptions};
 pub use prove::{NEEDS_ROOT, fetches_kernel};
