@@ -83,13 +83,6 @@ impl Refusal for crate::cgroup::Error {
     }
 }
 
-/// For refusals in words, by a tool.
-impl Refusal for String {
-    fn errno(&self) -> Option<i32> {
-        None
-    }
-}
-
 pub(super) fn outcome<T, E: Refusal>(result: &Result<T, E>, how: &str) -> Outcome {
     match result {
         Ok(_) => Outcome::Works(how.into()),
