@@ -167,11 +167,8 @@ fn record(owner: &str, knob: &str, targets: &[Target], held: &mut LockedJournal,
                 let entry = &mut held.journal.entries[index];
                 // Another program changed it since: undo returns to that value.
                 let now = target.item.read(root).ok().flatten();
-                if let Some(now) = now {
-                    let known = entry.is_ours(&now) || entry.original.same(&now);
-                    if !known {
-                        entry.original = now;
-                    }
+                if let Some(now) = now.filter(|n| !entry.is_ours(n) && !entry.original.same(n)) {
+                    entry.original = now;
                 }
                 if !entry.owners.iter().any(|o| o == owner) {
                     entry.owners.push(owner.to_string());

@@ -86,27 +86,25 @@ fn read_targets(targets: Targets, root: &Root) -> (Vec<Target>, Option<String>) 
             (Ok(_), Item::File { path, .. })
                 if path.starts_with("/proc/sys/net") && only_read(root, path) =>
             {
-                reason.get_or_insert(format!(
+                Err(format!(
                     "{item} can only be set in the first network namespace"
-                ));
-                continue;
+                ))
             }
-            (Ok(Some(value)), _) => value,
-            (Ok(None), Item::File { path, .. }) if to_come(path) => Value::Absent,
-            (Ok(None), _) => {
-                reason.get_or_insert(format!("{item} means nothing on this machine"));
-                continue;
-            }
-            (Err(error), _) => {
-                reason.get_or_insert(format!("{item} cannot be read: {error}"));
-                continue;
-            }
+            (Ok(Some(value)), _) => Ok(value),
+            (Ok(None), Item::File { path, .. }) if to_come(path) => Ok(Value::Absent),
+            (Ok(None), _) => Err(format!("{item} means nothing on this machine")),
+            (Err(error), _) => Err(format!("{item} cannot be read: {error}")),
         };
-        found.push(Target {
-            item,
-            current,
-            wanted,
-        });
+        match current {
+            Ok(current) => found.push(Target {
+                item,
+                current,
+                wanted,
+            }),
+            Err(why) => {
+                reason.get_or_insert(why);
+            }
+        }
     }
     let reason = reason.filter(|_| found.is_empty());
     (found, reason)

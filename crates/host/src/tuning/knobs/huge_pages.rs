@@ -19,12 +19,8 @@ pub const KNOB: Knob = Knob {
 fn meminfo(machine: &Machine<'_>, name: &str) -> Option<u64> {
     let text = machine.root.read("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-    let kib: u64 = line
-        .trim_start_matches(':')
-        .split_whitespace()
-        .next()?
-        .parse()
-        .ok()?;
+    let mut words = line.trim_start_matches(':').split_whitespace();
+    let kib: u64 = words.next()?.parse().ok()?;
     Some(kib << 10)
 }
 

@@ -1,6 +1,6 @@
 //! The kernel's text for a wanted value. The catalogue gives every knob one kind of value; another kind is refused.
 
-use latlab_model::profile::{CpuChoice, Wanted};
+use latlab_model::profile::Wanted;
 use latlab_model::units::CpuList;
 
 use super::files;
@@ -106,12 +106,10 @@ pub fn at_least_one_cpu(machine: &Machine<'_>, wanted: &Wanted) -> Text {
 /// The CPUs of a per-CPU knob: the isolated ones, or all if none are isolated.
 pub fn quiet(machine: &Machine<'_>) -> CpuList {
     let cores = machine.cores;
-    let chosen = if cores.isolated.is_empty() {
-        CpuChoice::All
-    } else {
-        CpuChoice::Isolated
-    };
-    cores.of(&chosen).unwrap_or_else(|_| cores.all())
+    match cores.isolated.is_empty() {
+        true => cores.all(),
+        false => cores.isolated.clone(),
+    }
 }
 
 /// Settings of every interface with a device behind it, physical or virtual.
