@@ -96,15 +96,14 @@ impl<R: Read + Seek> Archive<R> {
     }
 
     pub(super) fn document(&mut self, name: &str) -> Result<Vec<u8>, String> {
-        let reader = self.open(name)?;
-        if reader.limit() > MAX_DOCUMENT_BYTES {
+        let mut reader = self.open(name)?;
+        let expected = reader.limit();
+        if expected > MAX_DOCUMENT_BYTES {
             return Err(format!(
                 "`{name}` is larger than {MAX_DOCUMENT_BYTES} bytes"
             ));
         }
         let mut bytes = Vec::new();
-        let mut reader = reader;
-        let expected = reader.limit();
         let read = reader
             .read_to_end(&mut bytes)
             .map_err(|e| format!("`{name}`: {e}"))?;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::codec::digits;
 use super::error::Error;
 use super::squashfs;
 use crate::sys::cached;
@@ -157,11 +158,7 @@ impl<'a> Listing<'a> {
     }
 
     fn name(&self) -> String {
-        let digest = self.digest.clone().finalize();
-        digest[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        digits(&self.digest.clone().finalize()[..16])
     }
 }
 

@@ -41,13 +41,10 @@ impl ImageKernel {
     /// Newer releases have `/lib` as a link to `/usr/lib`, older ones have no modules there.
     pub(crate) fn modules(&self, root: &Path) -> PathBuf {
         let places = ["usr/lib/modules", "lib/modules"];
-        let mut places = places
-            .map(|place| root.join(place).join(&self.release))
-            .into_iter();
-        let first = places.next().unwrap_or_default();
-        match first.is_dir() {
-            true => first,
-            false => places.next().unwrap_or(first),
+        let [newer, older] = places.map(|place| root.join(place).join(&self.release));
+        match newer.is_dir() {
+            true => newer,
+            false => older,
         }
     }
 }
