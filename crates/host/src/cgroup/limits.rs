@@ -94,25 +94,15 @@ pub struct HugePages {
 impl Limits {
     /// The controllers these limits need, each with the words for it.
     pub(super) fn needs(&self) -> Vec<(Controller, &'static str)> {
-        let mut needs = Vec::new();
-        if self.cpuset.is_some() {
-            needs.push((Controller::Cpuset, "the set of CPUs"));
-        }
-        if self.cpus.is_some() {
-            needs.push((Controller::Cpu, "CPU time"));
-        }
-        if self.memory_bytes.is_some() {
-            needs.push((Controller::Memory, "memory"));
-        }
-        if self.pids.is_some() {
-            needs.push((Controller::Pids, PROCESSES));
-        }
-        if self.devices.is_some() {
-            needs.push((Controller::Devices, DEVICES));
-        }
-        if self.huge_pages.is_some() {
-            needs.push((Controller::Hugetlb, "huge pages"));
-        }
-        needs
+        let all = [
+            (self.cpuset.is_some(), Controller::Cpuset, "the set of CPUs"),
+            (self.cpus.is_some(), Controller::Cpu, "CPU time"),
+            (self.memory_bytes.is_some(), Controller::Memory, "memory"),
+            (self.pids.is_some(), Controller::Pids, PROCESSES),
+            (self.devices.is_some(), Controller::Devices, DEVICES),
+            (self.huge_pages.is_some(), Controller::Hugetlb, "huge pages"),
+        ];
+        let asked_for = all.into_iter().filter(|(is_asked_for, ..)| *is_asked_for);
+        asked_for.map(|(_, of, words)| (of, words)).collect()
     }
 }

@@ -307,27 +307,18 @@ fn write_file<R: Read>(
 fn make_node<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>) -> io::Result<()> {
     let header = entry.header();
     let kind = match header.entry_type() {
-        EntryType::Char => FileType::CharacterDevice,
-        EntryType::Block => FileType::BlockDevice,
-        _ => FileType::Fifo,
-    };
-    let device = if kind == FileType::Fifo {
-        0
-    } else {
-        let major = header.device_major()?.unwrap_or(0);
-        let minor = header.device_minor()?.unwrap_or(0);
-        if (kind, major, minor) != (FileType::CharacterDevice, 0, 0) {
-            return Err(invalid("it is a device, which images may not bring"));
+        EntryType::Fifo => FileType::Fifo,
+        kind => {
+            let numbers = (header.device_major()?, header.device_minor()?);
+            let is_first = numbers.0.unwrap_or(0) == 0 && numbers.1.unwrap_or(0) == 0;
+            if kind != EntryType::Char || !is_first {
+                return Err(invalid("it is a device, which images may not bring"));
+            }
+            FileType::CharacterDevice
         }
-        rustix::fs::makedev(major, minor)
     };
-    Ok(rustix::fs::mknodat(
-        parent,
-        name,
-        kind,
-        Mode::RUSR | Mode::WUSR,
-        device,
-    )?)
+    let mode = Mode::RUSR | Mode::WUSR;
+    Ok(rustix::fs::mknodat(parent, name, kind, mode, 0)?)
 }
 
 fn set_owner<R: Read>(parent: &OwnedFd, name: &OsStr, entry: &tar::Entry<'_, R>) -> io::Result<()> {
