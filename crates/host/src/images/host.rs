@@ -15,6 +15,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
@@ -125,7 +126,7 @@ impl Search {
     /// Paths to be hidden, once the search has ended.
     pub fn end(self) -> Vec<PathBuf> {
         let found = self.0.join();
-        found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        found.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -158,10 +159,7 @@ fn hidden() -> Vec<PathBuf> {
             scope.spawn(move || walk.below(*depth))
         });
         for walk in walks {
-            all.extend(
-                walk.join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            );
+            all.extend(walk.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
     });
     all.sort();

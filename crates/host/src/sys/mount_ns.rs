@@ -6,6 +6,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
@@ -87,10 +88,7 @@ fn attempt<E: From<Error> + Send>(
         });
         // A thread that failed does not wait for it.
         let _ = pinned.send(bound.is_ok());
-        let filled = thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        filled?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         match bound {
             Ok(()) => Ok(true),
             Err(Errno::INVAL) => Ok(false),
