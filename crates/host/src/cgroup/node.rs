@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use latlab_model::units::CpuList;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
@@ -18,6 +18,7 @@ use super::files::{PARTITION, TOP, is_component, is_unified, write};
 use crate::sys::cgroup_entry::CgroupEntry;
 use crate::sys::file::if_there;
 use crate::sys::proc::Status;
+use crate::sys::process;
 
 /// How long processes that were sent SIGKILL may take to leave. They leave at once unless they
 /// sit in an uninterruptible wait, or an overloaded machine (load 46 on two CPUs) gives them no CPU time.
@@ -522,7 +523,7 @@ fn kill_listed(dir: &Path) -> Result<(), Error> {
 /// Kills `pid` if it is still a member: the number may have been given to a stranger meanwhile, so
 /// membership is looked up again after the process is held by a descriptor.
 fn kill_member(dir: &Path, pid: u32) {
-    let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+    let Some(raw) = process::number(pid) else {
         return;
     };
     let Ok(held) = pidfd_open(raw, PidfdFlags::empty()) else {

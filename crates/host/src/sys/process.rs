@@ -58,17 +58,10 @@ impl Process {
     /// The process that has this number now; `None` if there is none.
     pub fn of_pid(pid: u32) -> Result<Option<Self>, Error> {
         let action = "open process";
-        let number = i32::try_from(pid)
-            .ok()
-            .and_then(Pid::from_raw)
-            .ok_or_else(|| {
-                Error::because(
-                    action,
-                    pid,
-                    io::ErrorKind::InvalidInput,
-                    "not a process number",
-                )
-            })?;
+        let number = number(pid).ok_or_else(|| {
+            let kind = io::ErrorKind::InvalidInput;
+            Error::because(action, pid, kind, "not a process number")
+        })?;
         match rustix::process::pidfd_open(number, PidfdFlags::empty()) {
             Ok(pidfd) => Self::with_pidfd(pid, pidfd),
             // EINVAL: the number belongs to a thread that leads no process.
@@ -86,16 +79,12 @@ impl Process {
             Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(Error::of("read", path)(error)),
         };
-        let start_time = Stat::parse(&String::from_utf8_lossy(&stat))
-            .and_then(|stat| stat.start_time())
-            .ok_or_else(|| {
-                Error::because(
-                    "read",
-                    &path,
-                    io::ErrorKind::InvalidData,
-                    "no start time in it",
-                )
-            })?;
+        let start_time =
+            Stat::parse(&String::from_utf8_lossy(&stat)).and_then(|stat| stat.start_time());
+        let start_time = start_time.ok_or_else(|| {
+            let kind = io::ErrorKind::InvalidData;
+            Error::because("read", &path, kind, "no start time in it")
+        })?;
         Ok(Some(Self {
             id: ProcessId { pid, start_time },
             pidfd,
@@ -118,7 +107,7 @@ impl Process {
     /// Sends a signal to all processes of the group that it leads; false if there are none. Only for a child of this
     /// process that has not been collected: its number may be another group's after that.
     pub fn signal_group(&self, signal: Signal) -> Result<bool, Error> {
-        let Some(group) = i32::try_from(self.id.pid).ok().and_then(Pid::from_raw) else {
+        let Some(group) = number(self.id.pid) else {
             return Ok(false);
         };
         match rustix::process::kill_process_group(group, signal) {
@@ -167,6 +156,11 @@ impl AsFd for Process {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
+}
+
+/// A process's number as the kernel takes it.
+pub(crate) fn number(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
 /// Every process, except this one, whose environment carries the label of lab `id`.

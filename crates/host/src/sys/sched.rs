@@ -11,7 +11,7 @@ use latlab_model::units::{CpuList, Nanos};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 
-use super::checked;
+use super::{checked, process};
 
 /// `struct sched_attr`, SCHED_ATTR_SIZE_VER0.
 #[repr(C)]
@@ -140,8 +140,7 @@ pub fn set_memory_lock(process: u32, text: &str) -> io::Result<()> {
 }
 
 fn pid(number: u32) -> io::Result<Pid> {
-    let number = i32::try_from(number).ok().and_then(Pid::from_raw);
-    number.ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    process::number(number).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 #[cfg(test)]
