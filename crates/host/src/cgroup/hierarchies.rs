@@ -58,21 +58,16 @@ impl Cgroups {
                 reason: reason.to_owned(),
             })
         };
-        if let Some(cpus) = limits.cpus {
-            if !(cpus.is_finite() && (0.01..=65_536.0).contains(&cpus)) {
-                return range("cpus", cpus.to_string(), "from 0.01 to 65536 CPUs");
-            }
+        let allowed = 0.01..=65_536.0;
+        if let Some(cpus) = limits.cpus.filter(|cpus| !allowed.contains(cpus)) {
+            return range("cpus", cpus.to_string(), "from 0.01 to 65536 CPUs");
         }
         if limits.cpuset.as_ref().is_some_and(CpuList::is_empty) {
             return range("cpuset", String::new(), "at least one CPU");
         }
-        if limits.memory_bytes.is_some_and(|b| b < 1 << 20) {
-            let value = limits.memory_bytes.unwrap_or_default().to_string();
-            return range(
-                "memory",
-                value,
-                "at least 1 MiB, or the first process cannot start",
-            );
+        if let Some(bytes) = limits.memory_bytes.filter(|bytes| *bytes < 1 << 20) {
+            let reason = "at least 1 MiB, or the first process cannot start";
+            return range("memory", bytes.to_string(), reason);
         }
         if limits.pids == Some(0) {
             return range("pids", "0".to_owned(), "at least 1");
