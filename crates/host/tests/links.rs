@@ -266,12 +266,12 @@ fn macvlan_slices_reach_each_other() {
 fn macvlan_on_an_interface_of_the_host_reaches_beyond_it_and_can_be_made_again() {
     sandbox::run("macvlan-parent", |directory| {
         // A machine on the host's network.
-        let beyond = directory.join("beyond-network");
-        let beyond = netns::create(&NewNetNs {
-            path: beyond,
+        let beyond = NewNetNs {
+            path: directory.join("beyond-network"),
             sysctls: &[],
-        })
-        .unwrap();
+        };
+        netns::create_all(std::slice::from_ref(&beyond)).unwrap();
+        let beyond = NetNs::open(&beyond.path).unwrap();
         let lan = NewLink::new(
             Interface::new("lan"),
             LinkKind::Veth(Interface::new("far").netns(beyond.as_fd())),

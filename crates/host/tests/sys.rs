@@ -22,6 +22,11 @@ fn new(directory: &Path, name: &str) -> NewNetNs {
     }
 }
 
+fn create(new: &NewNetNs) -> Result<NetNs, Error> {
+    netns::create_all(std::slice::from_ref(new))?;
+    NetNs::open(&new.path)
+}
+
 /// Reads a setting of the calling thread's namespace.
 fn sysctl(key: &str) -> String {
     fs::read_to_string(Path::new("/proc/sys").join(key))
@@ -33,7 +38,7 @@ fn sysctl(key: &str) -> String {
 #[test]
 fn a_namespace_is_pinned_quiet_and_has_its_loopback_up() {
     sandbox::run("netns", |directory| {
-        let made = netns::create(&new(directory, "one")).unwrap();
+        let made = create(&new(directory, "one")).unwrap();
         let number = made.inode().unwrap();
         assert_ne!(number, NetNs::current().unwrap().inode().unwrap());
         drop(made);
@@ -60,7 +65,7 @@ fn a_namespace_is_pinned_quiet_and_has_its_loopback_up() {
             "the caller's namespace is untouched"
         );
 
-        let again = netns::create(&new(directory, "one")).unwrap_err();
+        let again = create(&new(directory, "one")).unwrap_err();
         assert_eq!(
             again.source.kind(),
             std::io::ErrorKind::AlreadyExists,
@@ -185,7 +190,7 @@ fn an_overlay_keeps_its_lower_layer_even_with_odd_names() {
 #[test]
 fn a_tap_vanishes_with_its_last_descriptor_and_may_have_queues() {
     sandbox::run("tap", |directory| {
-        let netns = netns::create(&new(directory, "one")).unwrap();
+        let netns = create(&new(directory, "one")).unwrap();
         let queues = tap::create_tap(netns.as_fd(), "tap-of-test", 3).unwrap();
         assert_eq!(queues.len(), 3);
         let mut handle = Handle::open_in(netns.as_fd()).unwrap();
@@ -218,7 +223,7 @@ fn a_tap_vanishes_with_its_last_descriptor_and_may_have_queues() {
 #[test]
 fn a_child_starts_in_its_namespace_without_our_descriptors() {
     sandbox::run("child", |directory| {
-        let netns = netns::create(&new(directory, "one")).unwrap();
+        let netns = create(&new(directory, "one")).unwrap();
         let ours_alone = fs::File::create(directory.join("ours-alone")).unwrap();
         let script = "readlink /proc/self/ns/net; ls -l /proc/self/fd | grep -c ours-alone";
         let child = Spawn::new("sh", "test-child")
@@ -240,7 +245,7 @@ fn a_child_starts_in_its_namespace_without_our_descriptors() {
 fn children_of_a_killed_process_are_found_by_their_label_alone() {
     sandbox::run("orphan", |directory| {
         let label = format!("orphan-{}", std::process::id());
-        let netns = netns::create(&new(directory, "one")).unwrap();
+        let netns = create(&new(directory, "one")).unwrap();
         let script = "sleep 60 & setsid sleep 60 & (sleep 60 &) ; exec sleep 0.05";
         let spawn = Spawn::new("sh", &label)
             .args(["-c", script])

@@ -124,15 +124,7 @@ pub fn enter(netns: BorrowedFd<'_>) -> Result<(), Error> {
         .map_err(Error::of("enter", "network namespace"))
 }
 
-/// Makes a namespace and pins it. Its loopback is up.
-pub fn create(new: &NewNetNs) -> Result<NetNs, Error> {
-    on_thread(|| {
-        make(new)?;
-        NetNs::current()
-    })
-}
-
-/// Makes and pins many, on as many threads as there are CPUs. If one fails, those already
+/// Makes and pins namespaces whose loopbacks are up, on as many threads as there are CPUs. If one fails, those already
 /// made stay for the caller's undo, and the first error is returned. No descriptors are kept: a
 /// thousand would be more than a process may usually have.
 pub fn create_all(all: &[NewNetNs]) -> Result<(), Error> {
