@@ -294,7 +294,7 @@ fn has_no_memory(pid: u32) -> bool {
 /// Any process may declare gigabytes of its memory to be its environment (`PR_SET_MM_MAP`,
 /// prctl(2)), so the size has a limit, above the 6 MiB that execve(2) accepts.
 pub fn environ(pid: u32) -> io::Result<Vec<u8>> {
-    proc::read(&format!("/proc/{pid}/environ"), MAX_ENVIRON_BYTES)
+    proc::read(format!("/proc/{pid}/environ"), MAX_ENVIRON_BYTES)
 }
 
 fn find_label(environ: &[u8]) -> Option<String> {
