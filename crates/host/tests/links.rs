@@ -305,7 +305,7 @@ fn macvlan_on_an_interface_of_the_host_reaches_beyond_it_and_can_be_made_again()
             let paths: Vec<_> = names.map(|name| directory.join(name)).collect();
             let delete = latlab_netlink::delete("mv0");
             Handle::open().unwrap().apply(&delete).unwrap();
-            netns::remove_all(&paths).unwrap();
+            paths.iter().for_each(|path| sandbox::remove(path));
         }
     });
 }

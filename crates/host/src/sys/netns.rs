@@ -25,14 +25,11 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
+use super::Error;
 use super::file::if_there;
-use super::{Error, Errors};
 
 /// The calling thread's network namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
-
-/// An action, as errors name it.
-const UNPIN: &str = "unpin network namespace at";
 
 #[derive(Debug, Clone)]
 pub struct NewNetNs {
@@ -83,7 +80,9 @@ impl NetNs {
         match rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             // No mount: one who did this before got no further.
             Err(Errno::INVAL) => {}
-            unpinned => unpinned.map_err(Error::of(UNPIN, path.display()))?,
+            unpinned => {
+                unpinned.map_err(Error::of("unpin network namespace at", path.display()))?;
+            }
         }
         rustix::mount::mount_bind(own, path)
             .map_err(Error::of("pin network namespace at", path.display()))
@@ -215,24 +214,6 @@ pub fn set_sysctl(key: &str, value: &str) -> Result<(), Error> {
     written
         .map(drop)
         .map_err(Error::of("set", format!("{key} to {value}")))
-}
-
-/// Unpins the namespace at `path` and removes the path. Nothing there is success, so that undo can
-/// be repeated; so is a plain file that a reboot left behind.
-pub fn remove(path: &Path) -> Result<(), Error> {
-    match rustix::mount::unmount(path, UnmountFlags::DETACH) {
-        Err(Errno::INVAL | Errno::NOENT) => {}
-        unpinned => unpinned.map_err(Error::of(UNPIN, path.display()))?,
-    }
-    let removed = if_there(fs::remove_file(path));
-    removed
-        .map(drop)
-        .map_err(Error::of("remove", path.display()))
-}
-
-/// Removes every path, going on after failures.
-pub fn remove_all(paths: &[PathBuf]) -> Result<(), Errors> {
-    Errors::check(paths.iter().filter_map(|path| remove(path).err()).collect())
 }
 
 pub(crate) fn on_thread<T: Send>(

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use latlab_host::links::{Network, NicBackend, VmEnd};
 use latlab_host::sys::mount;
-use latlab_host::sys::netns::{self, NetNs};
+use latlab_host::sys::netns::NetNs;
 use latlab_model::facts::Facts;
 use latlab_model::plan::{InterfacePlan, Plan, plan};
 use latlab_model::spec::Lab;
@@ -170,9 +170,14 @@ impl Deployed {
 
 /// Unpins and removes every namespace of the directory.
 pub fn remove_all(directory: &Path) {
-    let entries = std::fs::read_dir(directory).unwrap();
-    let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    netns::remove_all(&paths).unwrap();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        remove(&entry.unwrap().path());
+    }
+}
+
+pub fn remove(namespace: &Path) {
+    mount::unmount_below(namespace).unwrap();
+    std::fs::remove_file(namespace).unwrap();
 }
 
 fn any(address: IpAddr) -> IpAddr {
