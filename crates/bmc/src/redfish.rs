@@ -101,15 +101,13 @@ impl Redfish {
             .read_to_string()
             .map_err(|error| self.refused(action, error))?;
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let (host, user) = (self.host.clone(), self.user.clone());
         match status {
             200..=299 => Ok(value),
-            401 => Err(Error::Password {
-                host: self.host.clone(),
-                user: self.user.clone(),
-            }),
+            401 => Err(Error::Password { host, user }),
             403 => Err(Error::Forbidden {
-                host: self.host.clone(),
-                user: self.user.clone(),
+                host,
+                user,
                 action: action.to_owned(),
                 reason: reason(&value, status),
             }),
@@ -118,26 +116,21 @@ impl Redfish {
     }
 
     fn unreached(&self, error: &ureq::Error) -> Error {
+        let (host, address) = (self.host.clone(), self.root.clone());
         match error {
-            ureq::Error::HostNotFound => Error::Unknown {
-                host: self.host.clone(),
-                address: self.root.clone(),
-            },
+            ureq::Error::HostNotFound => Error::Unknown { host, address },
             // A handshake's error is one of reading.
-            ureq::Error::Io(io) if io.kind() == ErrorKind::InvalidData => Error::Untrusted {
-                host: self.host.clone(),
-                reason: io.to_string(),
-            },
-            ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed => {
-                Error::Silent {
-                    host: self.host.clone(),
-                    address: self.root.clone(),
-                }
+            ureq::Error::Io(io) if io.kind() == ErrorKind::InvalidData => {
+                let reason = io.to_string();
+                Error::Untrusted { host, reason }
             }
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => Error::Untrusted {
-                host: self.host.clone(),
-                reason: error.to_string(),
-            },
+            ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed => {
+                Error::Silent { host, address }
+            }
+            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+                let reason = error.to_string();
+                Error::Untrusted { host, reason }
+            }
             other => self.refused("answer", other),
         }
     }
