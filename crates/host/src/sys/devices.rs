@@ -7,12 +7,13 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::bpf::{self, instruction};
+use crate::sync;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
@@ -83,7 +84,7 @@ impl Programs {
         let failed = |source| Error::of("restrict the devices of", dir.display())(source);
         let group = File::open(dir).map_err(failed)?;
         // A list that is only added to is whole after a panic, too.
-        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = sync::lock(&self.0);
         let at = match loaded.iter().position(|one| one.allowed == allowed) {
             Some(at) => at,
             None => {
