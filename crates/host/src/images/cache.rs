@@ -24,7 +24,7 @@ use super::config::ImageConfig;
 use super::error::Error;
 use super::layer;
 use super::manifest::{self, Found, LayerRef};
-use crate::sys::file::{make_private_dir, rename_synced};
+use crate::sys::file::rename_synced;
 use crate::sys::{cached, tree};
 
 /// Begins the name of a directory in which an image is unpacked.
@@ -124,7 +124,11 @@ impl Cache {
 
     /// Makes its directory. The mode keeps set-user-id programs of images from other users of the host.
     pub(super) fn make_dir(&self) -> Result<(), Error> {
-        make_private_dir(&self.dir).map_err(Error::io("make", &self.dir))
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(Error::io("make", &self.dir))
     }
 
     /// Waits for its turn.

@@ -132,12 +132,12 @@ pub(super) fn digest(bytes: &[u8]) -> String {
 }
 
 fn format_digest(hash: &[u8]) -> String {
-    format!("sha256:{}", digits(hash))
-}
-
-/// Two hexadecimal digits for each byte.
-pub(super) fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    use std::fmt::Write as _;
+    let mut text = "sha256:".to_owned();
+    for byte in hash {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

@@ -5,20 +5,19 @@
 //! modes, owners, sizes and times of last change (mtime and ctime). A directory that changed gets another image, the same one is made once.
 //! None goes while a lab is deployed: the bounds of the cache are kept before (`cache/clean.rs`).
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::codec::digits;
 use super::error::Error;
 use super::squashfs;
 use crate::sys::cached;
-use crate::sys::file::{Lock, make_private_dir};
+use crate::sys::file::Lock;
 
 /// Directory of the cache.
 const DIRECTORY: &str = "disks";
@@ -50,7 +49,11 @@ impl Disks {
         if cached::mark_used(&path).is_ok() {
             return Ok(path);
         }
-        make_private_dir(&self.dir).map_err(Error::io("make", &self.dir))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(Error::io("make", &self.dir))?;
         let lock = Lock::take(&self.dir.join("lock"), TIMEOUT)
             .map_err(|error| Error::io("lock", &self.dir)(io::Error::other(error)))?;
         let _lock =
@@ -158,7 +161,11 @@ impl<'a> Listing<'a> {
     }
 
     fn name(&self) -> String {
-        digits(&self.digest.clone().finalize()[..16])
+        let digest = self.digest.clone().finalize();
+        digest[..16]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Files that must be whole or absent, and locks that vanish with their holder.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -56,6 +56,12 @@ pub fn is_replaceable(path: &Path) -> io::Result<bool> {
     Ok(if_there(fs::metadata(path))?.is_none_or(|there| there.is_file()))
 }
 
+/// The directory that has a file: the working directory for a name alone.
+pub fn directory_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
 /// Puts the file that `write` makes in the place of another one, which stays as it is if that fails.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<File>) -> Result<(), Error> {
     let failed = |error: io::Error| Error::of("write", path.display())(error);
@@ -96,17 +102,6 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
-}
-
-/// The directory that has a file: the working directory for a name alone.
-pub fn directory_of(path: &Path) -> &Path {
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
-}
-
-/// Makes a directory for root alone, with all that is missing above it.
-pub fn make_private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Makes the names in `directory` durable.

@@ -4,7 +4,9 @@
 //! runtime is started from there. A command for a container is started from a thread that has
 //! entered the container's other namespaces. Both views end with the thread.
 
+use std::fs::DirBuilder;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -13,7 +15,6 @@ use rustix::thread::{
     CapabilitySet, ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces,
 };
 
-use super::file::make_private_dir;
 use super::netns::on_thread;
 use super::{Error, mount};
 
@@ -65,7 +66,11 @@ fn make_all_private() -> Result<(), Error> {
 ///
 /// A chroot hides the mount it lies in, which must be private before anything is mounted below.
 fn bind_root(at: &Path) -> Result<(), Error> {
-    make_private_dir(at).map_err(Error::of("make", at.display()))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(at)
+        .map_err(Error::of("make", at.display()))?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty()).map_err(Error::of("open", "/"))?;
     mount::leave_chroot()?;

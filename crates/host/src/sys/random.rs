@@ -1,5 +1,7 @@
 //! Random numbers of the kernel.
 
+use std::fmt::Write;
+
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// `BYTES` random bytes as hexadecimal digits.
@@ -7,7 +9,10 @@ pub fn hex<const BYTES: usize>() -> String {
     let mut bytes = [0; BYTES];
     // With flags 0 it blocks in the first moments of a boot, where a signal may end it. Up to 256 bytes come at once.
     while getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {}
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
