@@ -26,7 +26,7 @@ use crate::nodes::{self, Node, driver_of};
 use crate::streams;
 use crate::sync;
 use crate::sys;
-use crate::sys::file::Lock;
+use crate::sys::file::{self, Lock};
 use crate::sys::netns::NetNs;
 use crate::sys::proc;
 use crate::sys::process::{self, Process, ProcessId};
@@ -378,10 +378,6 @@ impl Lab {
         // removes it.
         let new = path.with_extension("new");
         // The file holds the nodes' environments, so its mode matters; that of an old file would stay.
-        let written = fs::remove_file(&new).or_else(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => Ok(()),
-            _ => Err(error),
-        });
         let open = || {
             OpenOptions::new()
                 .write(true)
@@ -389,7 +385,7 @@ impl Lab {
                 .mode(0o600)
                 .open(&new)
         };
-        let renamed = written
+        let renamed = file::remove(&new)
             .and_then(|()| open()?.write_all(&text))
             .and_then(|()| fs::rename(&new, &path));
         Ok(renamed.map_err(sys::Error::of("write", path.display()))?)

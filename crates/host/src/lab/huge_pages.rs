@@ -24,7 +24,7 @@ use super::error::Error;
 use super::memory::available_bytes;
 use crate::dirs::Dirs;
 use crate::sys;
-use crate::sys::file::{Lock, write_atomically};
+use crate::sys::file::{self, Lock, write_atomically};
 use crate::sys::huge_pages::{POOLS, Pool, file_system};
 use crate::sys::proc;
 
@@ -63,17 +63,12 @@ impl<'a> Held<'a> {
         let boot_id = proc::boot_id()?;
         let lock = Lock::take(&dirs.huge_pages_lock(), TIMEOUT)?.ok_or(Error::Busy(TIMEOUT))?;
         let path = dirs.huge_pages();
-        let ledger = match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(Into::into),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ledger::default()),
-            Err(error) => Err(error),
-        };
-        let failed = sys::Error::of::<io::Error>("read", path.display());
-        let ledger: Ledger = ledger.map_err(failed)?;
+        let ledger: Option<Ledger> =
+            file::read_json(&path).map_err(sys::Error::of("read", path.display()))?;
         let mut held = Held {
             dirs,
             pools,
-            ledger,
+            ledger: ledger.unwrap_or_default(),
             _lock: lock,
         };
         if held.ledger.boot_id != boot_id {
@@ -282,14 +277,7 @@ fn give_back_to(dirs: &Dirs, pools: &Path, id: &str) -> Result<(), Error> {
         return held.save();
     }
     let path = dirs.huge_pages();
-    Ok(remove(&path).map_err(sys::Error::of("remove", path.display()))?)
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    Ok(file::remove(&path).map_err(sys::Error::of("remove", path.display()))?)
 }
 
 #[cfg(test)]

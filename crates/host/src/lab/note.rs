@@ -2,7 +2,6 @@
 //! latlab that is killed leaves it, and with it all that [`Lab::resume`](super::deployed::Lab::resume) has to know.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use latlab_model::snapshot::SavedAs;
@@ -12,7 +11,7 @@ use super::deployed::Lab;
 use super::error::Error;
 use crate::nodes::mend::Act;
 use crate::sys;
-use crate::sys::file::write_atomically;
+use crate::sys::file::{self, write_atomically};
 
 /// Work that was begun with a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,13 +88,7 @@ impl Lab {
     /// The work that was begun with a node and is not done.
     pub(super) fn begun(&self, node: &str) -> Result<Option<Begun>, Error> {
         let path = self.begun_path(node);
-        let failed = sys::Error::of("read", path.display());
-        let begun = match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => Err(error),
-        };
-        Ok(Some(begun.map_err(failed)?))
+        Ok(file::read_json(&path).map_err(sys::Error::of("read", path.display()))?)
     }
 
     pub(super) fn forget_begun(&self, node: &str) {

@@ -2,13 +2,12 @@
 //! until it goes on again, so a latlab that is killed leaves none that stands still unseen.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 use super::deployed::Lab;
 use super::error::Error;
 use crate::nodes::{Node, driver_of};
-use crate::sys;
+use crate::sys::{self, file};
 
 impl Lab {
     /// Stops a node where it is: a guest's CPUs, or all processes of a node on the host. One that stands still already
@@ -52,12 +51,7 @@ impl Lab {
 
     pub(super) fn forget_pause(&self, node: &str) -> Result<(), Error> {
         let note = self.note(node);
-        match fs::remove_file(&note) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(sys::Error::of("remove", note.display())(source).into())
-            }
-            _ => Ok(()),
-        }
+        Ok(file::remove(&note).map_err(sys::Error::of("remove", note.display()))?)
     }
 
     /// Refuses to work with a node that would not answer.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 
 use super::Error;
 
@@ -102,6 +103,22 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Removes a file. Not an error if it is gone.
+pub fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// The JSON document in a file; `None` if there is no file.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => Ok(Some(serde_json::from_slice(&read?)?)),
+    }
 }
 
 /// Makes the names in `directory` durable.

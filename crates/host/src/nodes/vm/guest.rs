@@ -1,7 +1,6 @@
 //! A guest: its QEMU, the processes beside it, and its end.
 
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -22,6 +21,7 @@ use super::qemu::{self, VmConfig};
 use super::qmp::Qmp;
 use super::virtiofs;
 use crate::sys::cgroup_entry::CgroupEntry;
+use crate::sys::file;
 use crate::sys::process::{Exit, Process, ProcessId};
 use crate::sys::sealed;
 
@@ -330,12 +330,7 @@ fn make_dir(dir: &Path) -> Result<(), Error> {
         paths::log_path(dir),
     ]);
     for path in stale {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("remove", &path)(error));
-            }
-            _ => {}
-        }
+        file::remove(&path).map_err(Error::io("remove", &path))?;
     }
     Ok(())
 }

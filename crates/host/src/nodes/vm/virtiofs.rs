@@ -7,7 +7,6 @@
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
@@ -22,6 +21,7 @@ use super::paths::virtiofs_socket;
 use super::qemu::VmConfig;
 use super::share::{Access, Share};
 use crate::sys::cgroup_entry::CgroupEntry;
+use crate::sys::file;
 use crate::sys::process::Process;
 
 /// Where distributions put it. Debian 12 has QEMU's own, later releases a package of its own.
@@ -120,12 +120,7 @@ impl Surroundings<'_> {
 /// Listens at a path. QEMU, which is another user, connects; the guest's directory keeps other users away.
 fn listen(path: &Path) -> Result<UnixListener, Error> {
     // A former guest of this name may have left it.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(Error::io("remove", path)(error));
-        }
-        _ => {}
-    }
+    file::remove(path).map_err(Error::io("remove", path))?;
     let listener = UnixListener::bind(path).map_err(Error::io("listen at", path))?;
     fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(Error::io("open", path))?;
     Ok(listener)
