@@ -64,13 +64,7 @@ pub(super) fn pairs(
     bridge: Option<u32>,
 ) -> Result<(), Error> {
     for batch in ends.chunks(BATCH) {
-        let homes = batch.iter().map(|(end, _)| {
-            if end.is_host() {
-                Ok(None)
-            } else {
-                link.network.open_node(end.node).map(Some)
-            }
-        });
+        let homes = batch.iter().map(|(end, _)| link.home(end));
         let homes = homes.collect::<Result<Vec<_>, Error>>()?;
         let mut requests = Vec::with_capacity(2 * batch.len());
         for ((end, port), home) in batch.iter().zip(&homes) {

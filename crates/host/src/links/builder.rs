@@ -35,6 +35,12 @@ impl<'a> LinkBuilder<'a> {
         }
     }
 
+    /// The namespace in which the interface of an end is made; none for one that is moved to the root namespace later.
+    pub(super) fn home(&self, end: &End<'_>) -> Result<Option<NetNs>, Error> {
+        let home = (!end.is_host()).then(|| self.network.open_node(end.node));
+        home.transpose()
+    }
+
     pub(super) fn inside(&self) -> Result<NetNs, Error> {
         self.network.open(&inside_name(self.plan()))
     }

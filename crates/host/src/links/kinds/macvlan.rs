@@ -47,11 +47,7 @@ pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<V
         .filter(|end| !end.is_vm())
     {
         // One for the root namespace is prepared inside, wherever the parent is.
-        let home = if end.is_host() {
-            None
-        } else {
-            Some(link.network.open_node(end.node)?)
-        };
+        let home = link.home(&end)?;
         let interface = attach::node_interface(&end, home.as_ref());
         let interface = interface.netns(home.as_ref().unwrap_or(&at.netns).as_fd());
         slice(

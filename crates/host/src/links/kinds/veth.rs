@@ -26,14 +26,7 @@ pub(super) fn make(link: &LinkBuilder<'_>) -> Result<Vec<VmEnd>, Error> {
 }
 
 fn pair(link: &LinkBuilder<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
-    let home = |end: &End<'_>| {
-        if end.is_host() {
-            Ok(None)
-        } else {
-            link.network.open_node(end.node).map(Some)
-        }
-    };
-    let (home_a, home_b) = (home(a)?, home(b)?);
+    let (home_a, home_b) = (link.home(a)?, link.home(b)?);
     let near = attach::node_interface(a, home_a.as_ref());
     let far = attach::node_interface(b, home_b.as_ref());
     // The request is made in a namespace of the lab, because what is prepared for the root
@@ -55,11 +48,7 @@ fn pair(link: &LinkBuilder<'_>, a: &End<'_>, b: &End<'_>) -> Result<(), Error> {
 fn vm(link: &LinkBuilder<'_>, vm: &End<'_>, other: &End<'_>) -> Result<VmEnd, Error> {
     if !vm.plan.impairment.is_none() {
         let mut at = NetnsHandle::open(link, link.inside()?)?;
-        let home = if other.is_host() {
-            None
-        } else {
-            Some(link.network.open_node(other.node)?)
-        };
+        let home = link.home(other)?;
         let far = attach::node_interface(other, home.as_ref());
         let tap = impairment::shaper(link, &mut at, vm, far)?;
         if other.is_host() {
