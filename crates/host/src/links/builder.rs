@@ -51,11 +51,7 @@ impl<'a> LinkBuilder<'a> {
 
     /// For `map_err`: names the link.
     pub(super) fn refused(&self) -> impl Fn(latlab_netlink::Error) -> Error + use<'a> {
-        let link = &self.plan().name;
-        move |source| Error::Netlink {
-            link: link.clone(),
-            source,
-        }
+        Error::of_link(self.plan())
     }
 
     /// For `map_err`: names the link.

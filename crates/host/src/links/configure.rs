@@ -54,14 +54,7 @@ pub(super) fn configure(network: &Network, plan: &Plan) -> Result<(), Error> {
 /// Moves the calling thread to the node's namespace and opens it.
 fn enter(network: &Network, node: &NodePlan) -> Result<Handle, Error> {
     netns::enter(network.open_node(node)?.as_fd())?;
-    Handle::open().map_err(refused(node))
-}
-
-fn refused(node: &NodePlan) -> impl Fn(latlab_netlink::Error) -> Error + use<'_> {
-    move |source| Error::Node {
-        node: node.name.clone(),
-        source,
-    }
+    Handle::open().map_err(Error::of_node(node))
 }
 
 fn indexes(handle: &mut Handle, node: &NodePlan) -> Result<Vec<u32>, Error> {
@@ -69,7 +62,7 @@ fn indexes(handle: &mut Handle, node: &NodePlan) -> Result<Vec<u32>, Error> {
     names
         .map(|name| handle.link_index(name))
         .collect::<Result<_, _>>()
-        .map_err(refused(node))
+        .map_err(Error::of_node(node))
 }
 
 fn configure_one(
@@ -114,7 +107,7 @@ fn configure_one(
         }
         .add()
     }));
-    handle.apply_all(&requests).map_err(refused(node))
+    handle.apply_all(&requests).map_err(Error::of_node(node))
 }
 
 /// Has an interface send whole checksums. One that cannot be told so leaves them to its parent.
@@ -166,12 +159,12 @@ pub(super) fn wait_for_node(handle: &mut Handle, node: &NodePlan) -> Result<(), 
     let place = || format!("node `{}`", node.name);
     wait(deadline, place, || {
         for interface in interfaces(node) {
-            let link = handle.link(&interface.name).map_err(refused(node))?;
+            let link = handle.link(&interface.name).map_err(Error::of_node(node))?;
             if let Some(lack) = idle(link.as_ref()) {
                 return Ok(Some((interface.name.clone(), lack.to_owned())));
             }
         }
-        first_unusable(handle).map_err(refused(node))
+        first_unusable(handle).map_err(Error::of_node(node))
     })
 }
 
@@ -183,20 +176,19 @@ pub(super) fn switch_on(network: &Network, plan: &Plan) -> Result<(), Error> {
     let deadline = Instant::now() + READY_TIMEOUT;
     on_every_cpu(&link_namespaces(plan), |(link, name)| {
         netns::enter(network.open(name)?.as_fd())?;
-        let refused = |source| Error::Netlink {
-            link: link.clone(),
-            source,
-        };
-        let mut handle = Handle::open().map_err(refused)?;
-        let all = handle.links().map_err(refused)?;
+        let refused = Error::of_link(link);
+        let mut handle = Handle::open().map_err(&refused)?;
+        let all = handle.links().map_err(&refused)?;
         let is_switch = |link: &&Link| link.kind.as_deref() == Some("bridge") && carries(link);
         let switches = all.iter().filter(is_switch);
         let up: Vec<_> = switches
             .map(|link| LinkChange::of_index(link.index).up(true).request())
             .collect();
-        handle.apply_all(&up).map_err(refused)?;
-        let place = || format!("link `{link}`");
-        wait(deadline, place, || first_idle(&mut handle).map_err(refused))
+        handle.apply_all(&up).map_err(&refused)?;
+        let place = || format!("link `{}`", link.name);
+        wait(deadline, place, || {
+            first_idle(&mut handle).map_err(&refused)
+        })
     })
 }
 
@@ -266,13 +258,13 @@ fn idle(link: Option<&Link>) -> Option<&'static str> {
 /// The first interface of a node that is not ready, and why.
 fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Error> {
     for interface in interfaces(node) {
-        let link = handle.link(&interface.name).map_err(refused(node))?;
+        let link = handle.link(&interface.name).map_err(Error::of_node(node))?;
         if let Some(lack) = idle(link.as_ref()) {
             return Ok(Some((interface.name.clone(), lack.to_owned())));
         }
     }
-    let present = handle.addresses().map_err(refused(node))?;
-    let receiving = handle.receiving_ipv6().map_err(refused(node))?;
+    let present = handle.addresses().map_err(Error::of_node(node))?;
+    let receiving = handle.receiving_ipv6().map_err(Error::of_node(node))?;
     for interface in interfaces(node) {
         for net in &interface.addresses {
             let mut found = present.iter();

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use latlab_model::plan::{LinkPlan, NodePlan};
+
 use crate::sys;
 
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +75,22 @@ pub enum Error {
 }
 
 impl Error {
+    /// For `map_err`: a refusal of the kernel's that is about a link.
+    pub(super) fn of_link(link: &LinkPlan) -> impl Fn(latlab_netlink::Error) -> Self {
+        move |source| Self::Netlink {
+            link: link.name.clone(),
+            source,
+        }
+    }
+
+    /// For `map_err`: a refusal of the kernel's that is about a node.
+    pub(super) fn of_node(node: &NodePlan) -> impl Fn(latlab_netlink::Error) -> Self {
+        move |source| Self::Node {
+            node: node.name.clone(),
+            source,
+        }
+    }
+
     pub fn hint(&self) -> String {
         match self {
             Self::NoQdisc { .. } => {

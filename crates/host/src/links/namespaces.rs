@@ -52,11 +52,11 @@ pub(super) fn namespaces(plan: &Plan) -> Vec<(String, &'static [(&'static str, &
     all
 }
 
-/// Each link's namespaces: name of the link, name of the namespace.
-pub(super) fn link_namespaces(plan: &Plan) -> Vec<(String, String)> {
+/// Each link's namespaces: the link, name of the namespace.
+pub(super) fn link_namespaces(plan: &Plan) -> Vec<(&LinkPlan, String)> {
     let mut all = Vec::new();
     for (index, link) in plan.links.iter().enumerate() {
-        let mut add = |namespace| all.push((link.name.clone(), namespace));
+        let mut add = |namespace| all.push((link, namespace));
         if has_inside(plan, index) {
             add(inside_name(link));
         }

@@ -101,7 +101,7 @@ impl<'a> Replica<'a> {
     }
 
     fn fill(&self, to: usize) -> Result<(), Error> {
-        let refused = self.refused();
+        let refused = Error::of_node(self.plugs.node);
         let mut from = Handle::open_in(self.old.as_fd()).map_err(&refused)?;
         let mut into = Handle::open_in(self.new.as_fd()).map_err(&refused)?;
         let links = from.links().map_err(&refused)?;
@@ -135,7 +135,7 @@ impl<'a> Replica<'a> {
     /// Copies what the container knows of its neighbours: a question that is asked while frames are held would be lost,
     /// and asked again after a second.
     pub(crate) fn copy_neighbours(&self) -> Result<(), Error> {
-        let refused = self.refused();
+        let refused = Error::of_node(self.plugs.node);
         let mut from = Handle::open_in(self.old.as_fd()).map_err(&refused)?;
         let mut into = Handle::open_in(self.new.as_fd()).map_err(&refused)?;
         into.copy_table(&mut from, Table::Neighbours)
@@ -177,10 +177,7 @@ impl<'a> Replica<'a> {
         let requests = [NewLink::new(near, kind).up().request(), label];
         Handle::open_in(host.as_fd())
             .and_then(|mut handle| handle.apply_all(&requests))
-            .map_err(|source| Error::Netlink {
-                link: link.name.clone(),
-                source,
-            })
+            .map_err(Error::of_link(link))
     }
 
     /// The label, the impairment and the state of an interface.
@@ -192,7 +189,7 @@ impl<'a> Replica<'a> {
             .map_err(|error| impairment::refused(&link.name, impair, error))?;
         let change = LinkChange::of_index(old.index).alias(&self.plugs.network.alias);
         into.apply(&change.up(true).request())
-            .map_err(self.refused())
+            .map_err(Error::of_node(self.plugs.node))
     }
 
     fn check_same_links(&self, old: &[Link], new: &[Link]) -> Result<(), Error> {
@@ -217,7 +214,7 @@ impl<'a> Replica<'a> {
     }
 
     fn check_qdiscs(&self, from: &mut Handle, into: &mut Handle) -> Result<(), Error> {
-        let refused = self.refused();
+        let refused = Error::of_node(self.plugs.node);
         let plain = |all: Vec<QdiscEntry>| -> Vec<QdiscEntry> {
             let uncounted = |entry| QdiscEntry {
                 dropped: 0,
@@ -240,17 +237,9 @@ impl<'a> Replica<'a> {
             let is_old = lists.iter().any(|list| !list.trim().is_empty());
             Handle::nftables().map(|tables| is_old || tables > 0)
         })?;
-        match tables.map_err(self.refused())? {
+        match tables.map_err(Error::of_node(self.plugs.node))? {
             false => Ok(()),
             true => Err(self.not_copied("", "it has rules of a firewall (nftables, iptables)")),
-        }
-    }
-
-    fn refused(&self) -> impl Fn(latlab_netlink::Error) -> Error + use<'a> {
-        let node = &self.plugs.node.name;
-        move |source| Error::Node {
-            node: node.clone(),
-            source,
         }
     }
 

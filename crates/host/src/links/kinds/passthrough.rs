@@ -12,7 +12,7 @@ use latlab_model::plan::{Medium, Plan};
 use latlab_netlink::{Handle, Link, LinkChange, MacAddress};
 use serde::{Deserialize, Serialize};
 
-use super::{function, sriov};
+use super::{function, phys, sriov};
 use crate::links::builder::LinkBuilder;
 use crate::links::error::Error;
 use crate::links::vm_end::{Card, NicBackend, VmEnd};
@@ -85,15 +85,7 @@ pub(crate) fn ports(plan: &Plan) -> Result<Vec<Port>, Error> {
             let Some(driver) = driven.driver else {
                 return Err(refused("it has no driver".to_owned(), "use `type: phys`"));
             };
-            let failed = |source| Error::Netlink {
-                link: link.name.clone(),
-                source,
-            };
-            let found = Handle::open().and_then(|mut handle| handle.link(name));
-            let found = found.map_err(failed)?.ok_or_else(|| Error::NoInterface {
-                link: link.name.clone(),
-                interface: name.clone(),
-            })?;
+            let found = phys::found(link, name)?;
             ports.push(Port {
                 interface: found.name,
                 node: plan.nodes[end.node].name.clone(),

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use latlab_model::kinds::{Mac, Timestamps};
-use latlab_model::plan::{Medium, Plan};
+use latlab_model::plan::{LinkPlan, Medium, Plan};
 use latlab_netlink::{Handle, Link, LinkChange, LinkKind, MacAddress, NewLink, delete};
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +127,16 @@ fn below_vm(
     macvtap::open(link, &mut at, end, &tap)
 }
 
+/// An interface of the host that a link has, as it is now. Fails when it is not there.
+pub(super) fn found(link: &LinkPlan, name: &str) -> Result<Link, Error> {
+    let found = Handle::open().and_then(|mut handle| handle.link(name));
+    let found = found.map_err(Error::of_link(link))?;
+    found.ok_or_else(|| Error::NoInterface {
+        link: link.name.clone(),
+        interface: name.to_owned(),
+    })
+}
+
 /// The interfaces of the host that a plan gives to nodes, as they are now. Fails when one is not there.
 pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
     let mut lent = Vec::new();
@@ -138,17 +148,8 @@ pub(crate) fn lent(plan: &Plan) -> Result<Vec<Lent>, Error> {
         else {
             continue;
         };
-        let refused = |source| Error::Netlink {
-            link: link.name.clone(),
-            source,
-        };
-        let mut root = Handle::open().map_err(refused)?;
         for (number, (end, name)) in link.endpoints.iter().zip(interfaces).enumerate() {
-            let found = root.link(name).map_err(refused)?;
-            let found = found.ok_or_else(|| Error::NoInterface {
-                link: link.name.clone(),
-                interface: name.clone(),
-            })?;
+            let found = found(link, name)?;
             let timestamping = match timestamps.is_hardware() {
                 true => {
                     let found = ethtool::timestamping(name);

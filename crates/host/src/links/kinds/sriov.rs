@@ -242,15 +242,13 @@ pub(crate) fn divided(plan: &Plan) -> Result<Vec<Divided>, Error> {
                 let hint = "they may be others'; if not, write 0 to its sriov_numvfs in sysfs";
                 return Err(refused(reason, hint));
             }
-            let named = |source| Error::Netlink {
-                link: link.name.clone(),
-                source,
-            };
             let found = Handle::open().and_then(|mut handle| handle.link(interface));
             divided.push(Divided {
                 interface: interface.clone(),
                 device: card.address,
-                up: found.map_err(named)?.is_some_and(|found| found.up),
+                up: found
+                    .map_err(Error::of_link(link))?
+                    .is_some_and(|found| found.up),
             });
         }
     }
