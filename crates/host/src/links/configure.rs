@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use latlab_model::overlay::HEADROOM_ALIAS;
 use latlab_model::plan::{InterfacePlan, LinkPlan, NodePlan, Plan};
-use latlab_netlink::{Address, Handle, InterfaceAddress, Link, LinkChange, Route};
+use latlab_netlink::{Handle, InterfaceAddress, Link, LinkChange, Route};
 
 use super::error::Error;
 use super::impairment;
 use super::namespaces::link_namespaces;
+use super::netns_handle::address;
 use super::network::Network;
 use crate::sys;
 use crate::sys::ethtool::{self, Offload};
@@ -89,15 +90,7 @@ fn configure_one(
             .up(true)
             .request(),
     ];
-    requests.extend(interface.addresses.iter().map(|net| {
-        let (address, prefix_length) = (net.addr(), net.prefix_len());
-        Address {
-            interface: index,
-            address,
-            prefix_length,
-        }
-        .add()
-    }));
+    requests.extend(interface.addresses.iter().map(|net| address(index, net)));
     requests.extend(interface.routes.iter().map(|route| {
         let destination = (route.to.addr(), route.to.prefix_len());
         Route {
@@ -269,17 +262,11 @@ fn first_lack(handle: &mut Handle, node: &NodePlan) -> Result<Option<Lack>, Erro
         for net in &interface.addresses {
             let mut found = present.iter();
             let found = found.find(|found| found.address.address == net.addr());
-            let lack = match found {
-                None => "missing",
-                Some(found) => match unusable(found, &receiving) {
-                    Some(lack) => lack,
-                    None => continue,
-                },
-            };
-            return Ok(Some((
-                interface.name.clone(),
-                format!("address {net} is {lack}"),
-            )));
+            let lack = found.map_or(Some("missing"), |found| unusable(found, &receiving));
+            if let Some(lack) = lack {
+                let reason = format!("address {net} is {lack}");
+                return Ok(Some((interface.name.clone(), reason)));
+            }
         }
     }
     Ok(None)

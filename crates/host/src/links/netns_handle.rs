@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use latlab_netlink::{Handle, Interface, LinkChange, LinkKind, NewLink, Request};
+use ipnet::IpNet;
+use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, NewLink, Request};
 
 use super::builder::{End, LinkBuilder};
 use super::error::Error;
@@ -51,6 +52,17 @@ pub(super) fn port_change(link: &LinkBuilder<'_>, name: &str) -> LinkChange<'sta
     LinkChange::of(name)
         .alias(&link.network.alias)
         .mtu(link.plan().mtu)
+}
+
+/// Gives an interface an address.
+pub(super) fn address(interface: u32, net: &IpNet) -> Request<'static> {
+    let (address, prefix_length) = (net.addr(), net.prefix_len());
+    Address {
+        interface,
+        address,
+        prefix_length,
+    }
+    .add()
 }
 
 pub(super) fn apply_in(

@@ -7,13 +7,11 @@
 use std::os::fd::AsFd;
 
 use ipnet::IpNet;
-use latlab_netlink::{
-    Address, Interface, LinkChange, LinkKind, MacAddress, Neighbour, NewLink, Request,
-};
+use latlab_netlink::{Interface, LinkChange, LinkKind, MacAddress, Neighbour, NewLink, Request};
 
 use super::builder::LinkBuilder;
 use super::error::Error;
-use super::netns_handle::NetnsHandle;
+use super::netns_handle::{NetnsHandle, address};
 
 /// The switch, in the link's namespace.
 const UNDERLAY: &str = "underlay";
@@ -91,13 +89,7 @@ impl Underlay {
             host.handle.apply(&switch_on(link)).map_err(&refused)?;
         }
         let interface = host.handle.link_index(UNDER).map_err(&refused)?;
-        let own = hosts[end];
-        let address = Address {
-            interface,
-            address: own.addr(),
-            prefix_length: own.prefix_len(),
-        };
-        let mut requests = vec![address.add()];
+        let mut requests = vec![address(interface, &hosts[end])];
         let others = hosts.iter().enumerate().filter(|(at, _)| *at != end);
         requests
             .extend(others.map(|(at, net)| {

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use latlab_model::plan::NatPlan;
-use latlab_netlink::{Address, LinkChange, Request};
+use latlab_netlink::{LinkChange, Request};
 
 use crate::links::attach;
 use crate::links::builder::LinkBuilder;
 use crate::links::error::Error;
-use crate::links::netns_handle::NetnsHandle;
+use crate::links::netns_handle::{NetnsHandle, address};
 use crate::links::vm_end::VmEnd;
 use crate::sys::netns;
 use crate::sys::process::Exit;
@@ -102,15 +102,7 @@ fn give_addresses(
         .map(|net| (outside, net));
     let all = outer.chain(plan.inside.iter().map(|net| (inside, net)));
     let requests: Vec<Request<'_>> = all
-        .map(|(interface, net)| {
-            let (address, prefix_length) = (net.addr(), net.prefix_len());
-            Address {
-                interface,
-                address,
-                prefix_length,
-            }
-            .add()
-        })
+        .map(|(interface, net)| address(interface, net))
         .collect();
     at.handle.apply_all(&requests).map_err(link.refused())
 }
