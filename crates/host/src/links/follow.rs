@@ -17,19 +17,19 @@
 //! The flip happens while the new QEMU loads the VM: what comes meanwhile waits beside its rings. An order has a revision,
 //! the host's time, so that a later move wins everywhere.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use latlab_model::kinds::Carrier;
-use latlab_model::overlay::{Interface, InterfaceKind, Switches};
-use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, NodePlan, OverlayPlan, Plan};
+use latlab_model::overlay::{Interface, InterfaceKind};
+use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, NodePlan, Plan};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::control::Control;
 use super::kinds::overlay::{self, NETWORK};
+use super::netns_handle::port;
 
 /// Longer than a VM stands still.
 const HOLD_SECONDS: u32 = 20;
@@ -81,6 +81,11 @@ impl Follower {
             ));
         }
         let (from, to) = (end_of(link, from)?, end_of(link, to)?);
+        let end = interface.endpoint;
+        let kind = match node.kind().is_guest() {
+            true => overlay::served(node, overlay::socket_at(lab, link, overlay, end, to)),
+            false => overlay::plugged_in(port(end)),
+        };
         let daemon = |end: usize| -> io::Result<Daemon> {
             let directory = overlay::daemon_directory(lab, link, overlay, end);
             Ok(Daemon {
@@ -94,8 +99,8 @@ impl Follower {
             daemons: daemons.map_err(|e| format!("link `{}`: {e}", link.name))?,
             carrier: overlay.carrier,
             mac: interface.mac.to_string(),
-            port: overlay::port_name(interface.endpoint),
-            interface: port(lab, link, overlay, node, interface, to),
+            port: port(end),
+            interface: overlay::interface(node, interface, kind),
             from,
             to,
             revision: now_ns(),
@@ -199,10 +204,7 @@ impl Follower {
         self.await_delivery()?;
         let delete = format!("delete interface {}", self.port);
         self.say(self.from, &delete)?;
-        for at in [self.from, self.to] {
-            self.write_config(at)?;
-        }
-        Ok(())
+        self.write_configs()
     }
 
     /// Frames at the new host leave as soon as the VM's rings run there: a moment after it was told to.
@@ -263,10 +265,7 @@ impl Follower {
         }
         // Refused where it is gone already.
         let _ = self.say(other, &format!("delete interface {}", self.port));
-        for at in [self.from, self.to] {
-            self.write_config(at)?;
-        }
-        Ok(())
+        self.write_configs()
     }
 
     /// The order at host `at` for a VM that is at host `place`.
@@ -291,15 +290,18 @@ impl Follower {
         said.map_err(|e| format!("overlay daemon {at}: {e}"))
     }
 
-    /// A daemon that is started again begins with its configuration.
-    fn write_config(&mut self, at: usize) -> Result<(), String> {
-        let daemon = &mut self.daemons[at];
-        let written = daemon.control.say("show").and_then(|lines| {
-            let new = daemon.config.with_extension("new");
-            fs::write(&new, lines.join("\n") + "\n")?;
-            fs::rename(&new, &daemon.config)
-        });
-        written.map_err(|e| format!("overlay daemon {at}: {e}"))
+    /// Daemons that are started again begin with their configurations.
+    fn write_configs(&mut self) -> Result<(), String> {
+        for at in [self.from, self.to] {
+            let daemon = &mut self.daemons[at];
+            let written = daemon.control.say("show").and_then(|lines| {
+                let new = daemon.config.with_extension("new");
+                fs::write(&new, lines.join("\n") + "\n")?;
+                fs::rename(&new, &daemon.config)
+            });
+            written.map_err(|e| format!("overlay daemon {at}: {e}"))?;
+        }
+        Ok(())
     }
 }
 
@@ -308,36 +310,6 @@ fn end_of(link: &LinkPlan, node: usize) -> Result<usize, String> {
     let name = &link.name;
     ends.position(|end| end.node == node)
         .ok_or_else(|| format!("the node to whose host it would move is not on link `{name}`"))
-}
-
-fn port(
-    lab: &Path,
-    link: &LinkPlan,
-    overlay: &OverlayPlan,
-    node: &NodePlan,
-    interface: &InterfacePlan,
-    host: usize,
-) -> Interface {
-    let kind = if node.kind().is_guest() {
-        InterfaceKind::VhostUser {
-            socket: overlay::socket_at(lab, link, overlay, interface.endpoint, host),
-            client: false,
-            queues: node.body.queues(),
-            switches: Switches::default(),
-        }
-    } else {
-        InterfaceKind::Veth {
-            device: overlay::port_name(interface.endpoint),
-            netns: None,
-        }
-    };
-    Interface {
-        network: NETWORK.into(),
-        kind,
-        macs: BTreeSet::from([interface.mac]),
-        mtu: u16::try_from(interface.mtu).unwrap_or(u16::MAX),
-        mode: None,
-    }
 }
 
 fn now_ns() -> u64 {

@@ -35,7 +35,7 @@ use latlab_model::overlay::{
     Interface, InterfaceKind, Item, Link, LinkKind, Network, Overlay, Refusal, Switches,
 };
 use latlab_model::overlay::{UDP_PORT, VXLAN_PORT};
-use latlab_model::plan::{LinkPlan, Medium, OverlayPlan};
+use latlab_model::plan::{InterfacePlan, LinkPlan, Medium, NodePlan, OverlayPlan};
 
 use crate::links::attach;
 use crate::links::builder::{End, LinkBuilder};
@@ -62,7 +62,7 @@ const LOG_BYTES: u64 = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) fn make(link: &LinkBuilder<'_>, plan: &OverlayPlan) -> Result<Vec<VmEnd>, Error> {
-    let program = program(link)?;
+    let program = own_program(link, "latlab-overlay", "LATLAB_OVERLAY")?;
     if !plan.has_hosts() {
         let switch = Switch {
             program: &program,
@@ -130,23 +130,15 @@ impl Switch<'_> {
         let add = || -> Result<(), Refusal> {
             overlay.add(Item::Network(NETWORK.into(), Network::new(VNI)))?;
             for (end, device) in &ports {
-                let kind = InterfaceKind::Veth {
-                    device: device.clone(),
-                    netns: None,
-                };
-                overlay.add(Item::Interface(device.clone(), interface(end, kind)))?;
+                let own = interface(end.node, end.interface, plugged_in(device.clone()));
+                overlay.add(Item::Interface(device.clone(), own))?;
             }
             for end in &vms {
                 let port = port(end.number);
                 // A directory of its own, which is all that its QEMU sees of this one.
                 let socket = directory.join(&port).join(SOCKET);
-                let kind = InterfaceKind::VhostUser {
-                    socket: socket.clone(),
-                    client: false,
-                    queues: end.node.body.queues(),
-                    switches: Switches::default(),
-                };
-                overlay.add(Item::Interface(port, interface(end, kind)))?;
+                let own = interface(end.node, end.interface, served(end.node, socket.clone()));
+                overlay.add(Item::Interface(port, own))?;
                 backends.push(end.vm_end(NicBackend::VhostUser(socket)));
             }
             carry(&mut overlay)
@@ -162,15 +154,38 @@ impl Switch<'_> {
     }
 }
 
-fn interface(end: &End<'_>, kind: InterfaceKind) -> Interface {
+/// The port of an interface.
+pub(in crate::links) fn interface(
+    node: &NodePlan,
+    interface: &InterfacePlan,
+    kind: InterfaceKind,
+) -> Interface {
     // A node's address is known before it speaks, and is bound to it. A program of DPDK may forward others' frames.
-    let is_bound = !end.node.is_past_kernel(&end.interface.name);
+    let is_bound = !node.is_past_kernel(&interface.name);
     Interface {
         network: NETWORK.into(),
         kind,
-        macs: is_bound.then_some(end.interface.mac).into_iter().collect(),
-        mtu: u16::try_from(end.interface.mtu).unwrap_or(u16::MAX),
+        macs: is_bound.then_some(interface.mac).into_iter().collect(),
+        mtu: u16::try_from(interface.mtu).unwrap_or(u16::MAX),
         mode: None,
+    }
+}
+
+/// A port that is the other end of a node's cable.
+pub(in crate::links) fn plugged_in(device: String) -> InterfaceKind {
+    InterfaceKind::Veth {
+        device,
+        netns: None,
+    }
+}
+
+/// A port whose rings are served at a socket.
+pub(in crate::links) fn served(node: &NodePlan, socket: PathBuf) -> InterfaceKind {
+    InterfaceKind::VhostUser {
+        socket,
+        client: false,
+        queues: node.body.queues(),
+        switches: Switches::default(),
     }
 }
 
@@ -293,11 +308,6 @@ pub(in crate::links) fn daemon_directory(
     directory_in(lab, &switch_name(&link.name, plan, end))
 }
 
-/// The name of an end's port at its daemon.
-pub(in crate::links) fn port_name(end: usize) -> String {
-    port(end)
-}
-
 /// The name of the link to the host of an end.
 pub(in crate::links) fn peer_link(end: usize) -> String {
     format!("host{end}")
@@ -311,9 +321,9 @@ fn switch_name(link: &str, plan: &OverlayPlan, end: usize) -> String {
     }
 }
 
-/// The daemon's binary: beside latlab's own, or where `LATLAB_OVERLAY` says.
-fn program(link: &LinkBuilder<'_>) -> Result<PathBuf, Error> {
-    let path = programs::latlab_program("latlab-overlay", "LATLAB_OVERLAY");
+/// A binary of latlab's: beside its own, or where a variable says.
+fn own_program(link: &LinkBuilder<'_>, name: &str, variable: &str) -> Result<PathBuf, Error> {
+    let path = programs::latlab_program(name, variable);
     if path.is_file() {
         Ok(path)
     } else {
@@ -345,13 +355,7 @@ fn start(
         "--control".as_ref(),
         socket.as_os_str(),
     ];
-    let agent = programs::latlab_program("latlab-agent", "LATLAB_AGENT");
-    if !agent.is_file() {
-        return Err(Error::NoOverlay {
-            link: link.plan().name.clone(),
-            path: agent,
-        });
-    }
+    let agent = own_program(link, "latlab-agent", "LATLAB_AGENT")?;
     let daemon = Spawn::new(agent, &link.network.lab_id)
         .args(arguments)
         .netns(at.netns.as_fd())
