@@ -51,21 +51,16 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 fn lock(dirs: &Dirs) -> Result<Lock, Error> {
     let path = dirs.lock();
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(io("create", parent))?;
+        fs::create_dir_all(parent).map_err(sys::Error::of("create", parent.display()))?;
     }
     Lock::take(&path, TIMEOUT)?.ok_or(Error::Busy(TIMEOUT))
 }
 
 /// A directory that only root enters, also one that was made before.
 fn private(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory)
-        .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o700)))
-        .map_err(io("create", directory))
-}
-
-fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let failed = sys::Error::of(action, path.display());
-    |source: std::io::Error| failed(source).into()
+    let made = fs::create_dir_all(directory)
+        .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o700)));
+    Ok(made.map_err(sys::Error::of("create", directory.display()))?)
 }
 
 impl Lab {
@@ -188,7 +183,7 @@ impl Lab {
             private(directory)?;
         }
         let namespaces = self.dirs.namespaces(&self.state.lab);
-        fs::create_dir_all(&namespaces).map_err(io("create", &namespaces))?;
+        fs::create_dir_all(&namespaces).map_err(sys::Error::of("create", namespaces.display()))?;
         mount::make_private(&namespaces)?;
         let network = Network::new(namespaces, &self.state.id)?;
         network.make_namespaces(&self.state.plan)?;

@@ -6,7 +6,6 @@
 //! page cache, and the guest would pay for decompressing it.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use latlab_model::kinds::{DiskDevice, DpdkDriver, GuestRoot};
@@ -108,7 +107,7 @@ pub fn prepare(
     if is_there && cached::mark_used(&path).is_ok() {
         return Ok(path);
     }
-    fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
+    fs::create_dir_all(cache).map_err(sys::Error::of("make directory", cache.display()))?;
     sys::file::write_atomically(&path, &bytes, 0o644)?;
     // One that cannot be removed takes room only.
     let _ = cached::remove_oldest(cache, KEPT, |path| {
@@ -120,7 +119,7 @@ pub fn prepare(
 
 /// The beginning of every initramfs: the agent, and the places that it needs.
 pub(crate) fn begin(agent: &Path) -> Result<Archive, Error> {
-    let program = fs::read(agent).map_err(failed("read the agent", agent))?;
+    let program = fs::read(agent).map_err(sys::Error::of("read the agent", agent.display()))?;
     if !is_static_program(&program) {
         return Err(Error::Agent {
             path: agent.to_owned(),
@@ -171,11 +170,6 @@ fn wanted_modules(transport: Transport, modules: GuestModules) -> Vec<&'static s
         wanted.extend(["vfio_iommu_type1", "vfio_pci"]);
     }
     wanted
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let failed = sys::Error::of(action, path.display());
-    |source: io::Error| Error::Sys(failed(source))
 }
 
 /// An x86-64 ELF file that asks for no dynamic loader.

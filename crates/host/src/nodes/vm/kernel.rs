@@ -12,7 +12,6 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -157,7 +156,7 @@ pub(crate) fn of_image(
 }
 
 fn lock(cache: &Path) -> Result<Lock, Error> {
-    fs::create_dir_all(cache).map_err(failed("make directory", cache))?;
+    fs::create_dir_all(cache).map_err(sys::Error::of("make directory", cache.display()))?;
     let lock = Lock::take(&cache.join("lock"), LOCK_TIMEOUT)?;
     lock.ok_or_else(|| Error::Locked {
         dir: cache.to_owned(),
@@ -222,7 +221,7 @@ fn kernel(
     looked: &dyn Fn(&str) -> Vec<PathBuf>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Kernel, Error> {
-    let bytes = fs::read(vmlinuz).map_err(failed(READ_KERNEL, vmlinuz))?;
+    let bytes = fs::read(vmlinuz).map_err(sys::Error::of(READ_KERNEL, vmlinuz.display()))?;
     let not_a_kernel = |source| Error::NotAKernel {
         path: vmlinuz.to_owned(),
         source,
@@ -275,11 +274,6 @@ fn bare(
         }
         Err(reason) => Ok((vmlinuz.to_owned(), Some(reason.to_string()))),
     }
-}
-
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let failed = sys::Error::of(action, path.display());
-    |source: io::Error| Error::Sys(failed(source))
 }
 
 #[cfg(test)]
