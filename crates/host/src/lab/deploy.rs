@@ -324,10 +324,7 @@ impl Lab {
         let mut limits = limits(&self.state.plan, node);
         prepared.restrict(&self.running(&node.name)?, &mut limits);
         let group = self.groups()?.create(&self.state.lab, &node.name, &limits);
-        let group = group.map_err(|source| Error::Cgroup {
-            node: node.name.clone(),
-            source,
-        })?;
+        let group = group.map_err(Error::of_cgroup(&node.name))?;
         let backends = sync::lock(&inputs.backends).remove(&index);
         let start = Start {
             node: self.running(&node.name)?,
@@ -393,25 +390,19 @@ fn undo(dirs: &Dirs, plan: &Plan) -> Result<Vec<Undo>, Error> {
     let run = dirs.run(&plan.lab);
     let mut undo = vec![Undo::Processes];
     // Before the knobs, of which it has some.
-    for interface in links::lent(plan)? {
-        undo.push(Undo::Lent { interface });
-    }
-    for port in links::ports(plan)? {
-        undo.push(Undo::Port { port });
-    }
-    for card in links::divided(plan)? {
-        undo.push(Undo::Divided { card });
-    }
+    let lent = links::lent(plan)?.into_iter();
+    undo.extend(lent.map(|interface| Undo::Lent { interface }));
+    let ports = links::ports(plan)?.into_iter();
+    undo.extend(ports.map(|port| Undo::Port { port }));
+    let divided = links::divided(plan)?.into_iter();
+    undo.extend(divided.map(|card| Undo::Divided { card }));
     let groups = groups()?;
     for node in &plan.nodes {
-        let failed = |source| Error::Cgroup {
-            node: node.name.clone(),
-            source,
-        };
-        groups.check(&limits(plan, node)).map_err(failed)?;
+        let failed = Error::of_cgroup(&node.name);
+        groups.check(&limits(plan, node)).map_err(&failed)?;
         let dirs = groups
             .dirs(&plan.lab, &node.name, &limits(plan, node))
-            .map_err(failed)?;
+            .map_err(&failed)?;
         if !dirs.is_empty() {
             undo.push(Undo::Cgroup { dirs });
         }

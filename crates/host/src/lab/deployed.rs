@@ -14,7 +14,7 @@ use latlab_model::state::{LabState, NodeState};
 use super::error::Error;
 use super::limits::limits;
 use super::machine::{agent, groups};
-use super::state::{read_state, state_of};
+use super::state::{process_of, read_state, state_of};
 use crate::cgroup::{Cgroups, CpuUsage, NodeCgroup};
 use crate::dirs::Dirs;
 use crate::journal::{Claim, Journal};
@@ -57,10 +57,7 @@ impl Lab {
     /// Opens a lab that another latlab deployed. Fails when there is none of that name, or it is not up.
     pub fn open(dirs: &Dirs, name: &str) -> Result<Lab, Error> {
         let state = read_state(dirs, name)?;
-        let not_up = |what| Error::NotUp {
-            lab: name.to_string(),
-            what,
-        };
+        let not_up = |what| Error::not_up(name, what);
         let state = state.ok_or_else(|| not_up("half-made"))?;
         if state.boot_id != proc::boot_id()? {
             return Err(not_up("gone since the host was booted"));
@@ -319,12 +316,7 @@ impl Lab {
     }
 
     pub(super) fn process(&self, index: usize) -> Option<ProcessId> {
-        let processes = sync::lock(&self.processes);
-        let state = processes.get(index)?;
-        Some(ProcessId {
-            pid: state.pid?,
-            start_time: state.start_time,
-        })
+        process_of(sync::lock(&self.processes).get(index)?)
     }
 
     /// Notes that a node has another process now, and what else `change` notes.
@@ -424,14 +416,11 @@ impl Lab {
     }
 
     pub(super) fn cgroup(&self, node: &NodePlan) -> Result<NodeCgroup, Error> {
-        let failed = |source| Error::Cgroup {
-            node: node.name.clone(),
-            source,
-        };
+        let failed = Error::of_cgroup(&node.name);
         let dirs = self
             .groups()?
             .dirs(&self.state.lab, &node.name, &limits(&self.state.plan, node))
-            .map_err(failed)?;
+            .map_err(&failed)?;
         NodeCgroup::from_dirs(dirs).map_err(failed)
     }
 
@@ -439,10 +428,7 @@ impl Lab {
     /// one. Its directories are in the journal since the deployment. A file says that it is whole:
     /// a latlab that was killed while making it leaves a group without its limits.
     fn group_for_commands(&self, node: &NodePlan) -> Result<Option<NodeCgroup>, Error> {
-        let failed = |source| Error::Cgroup {
-            node: node.name.clone(),
-            source,
-        };
+        let failed = Error::of_cgroup(&node.name);
         let group = self.cgroup(node)?;
         if group.dirs().is_empty() {
             return Ok(None);
@@ -454,10 +440,10 @@ impl Lab {
             // Two first commands at once: the second finds it whole.
             let _one_at_a_time = Lock::take(&made.join(".lock"), CLAIM_TIMEOUT)?;
             if !whole.exists() {
-                group.remove().map_err(failed)?;
+                group.remove().map_err(&failed)?;
                 let limits = limits(&self.state.plan, node);
                 let made = self.groups()?.create(&self.state.lab, &node.name, &limits);
-                made.map_err(failed)?;
+                made.map_err(&failed)?;
                 fs::write(&whole, "").map_err(sys::Error::of("create", whole.display()))?;
             }
         }

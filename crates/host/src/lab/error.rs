@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use latlab_model::plan::NodePlan;
+
 use crate::nodes::container;
 use crate::nodes::session::{self, Exit, NotStarted};
 use crate::nodes::vm::{self, BOOT_VARIABLE};
@@ -150,6 +152,24 @@ fn said(output: &str) -> String {
 }
 
 impl Error {
+    pub(super) fn not_up(lab: &str, what: &'static str) -> Error {
+        let lab = lab.to_owned();
+        Error::NotUp { lab, what }
+    }
+
+    /// For `map_err`: names the node.
+    pub(super) fn of_cgroup(node: &str) -> impl Fn(cgroup::Error) -> Error {
+        move |source| Error::Cgroup {
+            node: node.to_owned(),
+            source,
+        }
+    }
+
+    pub(super) fn storage(node: &NodePlan, reason: String, hint: &'static str) -> Error {
+        let node = node.name.clone();
+        Error::Storage { node, reason, hint }
+    }
+
     /// Whether a command could not be run in its node, although that is well.
     pub fn not_started(&self) -> Option<NotStarted> {
         match self {

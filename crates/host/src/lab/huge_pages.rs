@@ -183,14 +183,14 @@ pub(super) fn check(plan: &Plan) -> Result<(), Error> {
         let (node, _) = users(plan).next().expect("there is one");
         let reason = "it wants huge pages, and the host's kernel has no hugetlbfs".to_owned();
         let hint = "use a kernel with CONFIG_HUGETLBFS, as those of distributions are";
-        return Err(refused(node, reason, hint));
+        return Err(Error::storage(node, reason, hint));
     }
     let mut available = available_bytes().unwrap_or(u64::MAX);
     for (size, (bytes, node)) in wanted(plan) {
         let Some(pool) = Pool::of(Path::new(POOLS), size) else {
             let reason = format!("the host's kernel has no huge pages of {}", Bytes(size));
             let hint = "name another `page`: /sys/kernel/mm/hugepages lists the sizes";
-            return Err(refused(node, reason, hint));
+            return Err(Error::storage(node, reason, hint));
         };
         let missing = (bytes / size).saturating_sub(pool.unclaimed()?) * size;
         if missing > available {
@@ -199,7 +199,11 @@ pub(super) fn check(plan: &Plan) -> Result<(), Error> {
                 Bytes(missing),
                 Bytes(available)
             );
-            return Err(refused(node, reason, "lower `hugepages`, or make room"));
+            return Err(Error::storage(
+                node,
+                reason,
+                "lower `hugepages`, or make room",
+            ));
         }
         available -= missing;
     }
@@ -209,14 +213,6 @@ pub(super) fn check(plan: &Plan) -> Result<(), Error> {
 fn has_file_system() -> bool {
     let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     known.lines().any(|line| line.ends_with("\thugetlbfs"))
-}
-
-fn refused(node: &NodePlan, reason: String, hint: &'static str) -> Error {
-    Error::Storage {
-        node: node.name.clone(),
-        reason,
-        hint,
-    }
 }
 
 /// Makes the file systems of the plan's nodes, by node, and grows the pools for them by what is missing. What is no use
@@ -233,7 +229,7 @@ pub(super) fn take(dirs: &Dirs, plan: &Plan, id: &str) -> Result<Vec<Option<Arc<
                 Bytes(size)
             );
             let hint = "echo 1 > /proc/sys/vm/compact_memory, or reserve them at boot: hugepagesz=SIZE hugepages=NUMBER";
-            return Err(refused(node, reason, hint));
+            return Err(Error::storage(node, reason, hint));
         }
     }
     let file_systems = plan.nodes.iter().map(|node| {
@@ -245,7 +241,7 @@ pub(super) fn take(dirs: &Dirs, plan: &Plan, id: &str) -> Result<Vec<Option<Arc<
             .map_err(|error| match error.source.kind() {
                 io::ErrorKind::OutOfMemory => {
                     let reason = "other programs took huge pages meanwhile".to_owned();
-                    refused(node, reason, "deploy it again")
+                    Error::storage(node, reason, "deploy it again")
                 }
                 _ => error.into(),
             })

@@ -8,9 +8,9 @@ use latlab_model::state::{LabState, NodeRow, RowStart};
 
 use super::deployed::Lab;
 use super::error::Error;
-use super::state::{has_journal, read_state};
+use super::state::{process_of, read_state};
 use crate::dirs::Dirs;
-use crate::journal;
+use crate::journal::{self, Journal};
 use crate::nodes::driver_of;
 use crate::sys::proc;
 use crate::sys::process::{Process, ProcessId};
@@ -24,10 +24,7 @@ pub fn list(dirs: &Dirs) -> Result<Vec<String>, Error> {
 pub fn inspect(dirs: &Dirs, name: &str) -> Result<Vec<NodeRow>, Error> {
     match read_state(dirs, name)? {
         Some(state) => Ok(rows(dirs, &state)),
-        None if has_journal(dirs, name)? => Err(Error::NotUp {
-            lab: name.to_string(),
-            what: "half-made",
-        }),
+        None if Journal::read(dirs, name)?.is_some() => Err(Error::not_up(name, "half-made")),
         None => Ok(Vec::new()),
     }
 }
@@ -58,11 +55,8 @@ pub fn restarts(dirs: &Dirs, name: &str) -> Vec<String> {
 /// The plan a lab was made from. For root, as [`inspect`]. Fails when there is no lab of that name, or it did not get
 /// that far.
 pub fn plan_of(dirs: &Dirs, name: &str) -> Result<Plan, Error> {
-    let not_up = || Error::NotUp {
-        lab: name.to_string(),
-        what: "half-made",
-    };
-    Ok(read_state(dirs, name)?.ok_or_else(not_up)?.plan)
+    let state = read_state(dirs, name)?;
+    Ok(state.ok_or_else(|| Error::not_up(name, "half-made"))?.plan)
 }
 
 /// Whether a lab was deployed from this file, whose path is canonical. So is one that has no state yet, or no more: nothing
@@ -108,13 +102,7 @@ fn rows(dirs: &Dirs, state: &LabState) -> Vec<NodeRow> {
     let same_boot = proc::boot_id().is_ok_and(|id| id == state.boot_id);
     let nodes = state.plan.nodes.iter().enumerate();
     let row = |(index, node): (usize, &latlab_model::plan::NodePlan)| {
-        let started = state.nodes.get(index);
-        let process = started.and_then(|s| {
-            Some(ProcessId {
-                pid: s.pid?,
-                start_time: s.start_time,
-            })
-        });
+        let process = state.nodes.get(index).and_then(process_of);
         let address = |ipv6: bool| {
             let all = node.interfaces.iter().flat_map(|i| &i.addresses);
             all.filter(|a| a.addr().is_ipv6() == ipv6)

@@ -7,10 +7,7 @@ use crate::cgroup::Cgroups;
 use crate::programs;
 
 pub(super) fn groups() -> Result<Cgroups, Error> {
-    Cgroups::discover().map_err(|source| Error::Cgroup {
-        node: "all".into(),
-        source,
-    })
+    Cgroups::discover().map_err(Error::of_cgroup("all"))
 }
 
 /// The agent's binary: beside latlab's own, or where `LATLAB_AGENT` says.

@@ -34,11 +34,11 @@ pub(super) fn check_unstored(node: &NodePlan) -> Result<(), Error> {
             false => "its huge pages are this machine's",
         };
         let reason = format!("it can be neither saved nor moved: {whose}");
-        return Err(refused(node, reason, "use a node without `dpdk`"));
+        return Err(Error::storage(node, reason, "use a node without `dpdk`"));
     }
     match node.storage.first() {
         None => Ok(()),
-        Some(storage) => Err(refused(
+        Some(storage) => Err(Error::storage(
             node,
             format!(
                 "it can be neither saved nor moved: its {} at `{}` stays on the host",
@@ -46,14 +46,6 @@ pub(super) fn check_unstored(node: &NodePlan) -> Result<(), Error> {
             ),
             "use a node without `storage`",
         )),
-    }
-}
-
-fn refused(node: &NodePlan, reason: String, hint: &'static str) -> Error {
-    Error::Storage {
-        node: node.name.clone(),
-        reason,
-        hint,
     }
 }
 
@@ -72,7 +64,7 @@ fn check_place(
         );
         let hint =
             "a native node sees the host's files: name a directory that is there, as /mnt or /srv";
-        return Err(refused(node, reason, hint));
+        return Err(Error::storage(node, reason, hint));
     };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let mut needed = [agent, dirs.run_root()].into_iter().map(real);
@@ -84,7 +76,7 @@ fn check_place(
                 storage.at,
                 path.display()
             );
-            Err(refused(
+            Err(Error::storage(
                 node,
                 reason,
                 "name another directory, as /mnt or /srv",
@@ -111,7 +103,7 @@ fn check_medium(labs: &Path, node: &NodePlan, storage: &StoragePlan) -> Result<(
         labs.display()
     );
     let hint = "name a directory on a disk by LATLAB_STATE_DIR, or use `type: tmpfs`";
-    Err(refused(node, reason, hint))
+    Err(Error::storage(node, reason, hint))
 }
 
 fn check_room(labs: &Path, plan: &Plan) -> Result<(), Error> {
@@ -130,7 +122,11 @@ fn check_room(labs: &Path, plan: &Plan) -> Result<(), Error> {
                 Bytes(free),
                 labs.display()
             );
-            return Err(refused(node, reason, "lower `size`, or make room there"));
+            return Err(Error::storage(
+                node,
+                reason,
+                "lower `size`, or make room there",
+            ));
         }
     }
     Ok(())

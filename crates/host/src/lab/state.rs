@@ -6,7 +6,7 @@ use latlab_model::state::{LabState, NodeState};
 
 use super::error::Error;
 use crate::dirs::Dirs;
-use crate::journal::{Journal, exists};
+use crate::journal::exists;
 use crate::sys;
 use crate::sys::process::ProcessId;
 
@@ -25,9 +25,9 @@ pub(super) fn read_state(dirs: &Dirs, name: &str) -> Result<Option<LabState>, Er
     Ok(serde_json::from_str(&text).ok())
 }
 
-/// Journal of a lab, for those who only need to know that it exists.
-pub(super) fn has_journal(dirs: &Dirs, name: &str) -> Result<bool, Error> {
-    Ok(Journal::read(dirs, name)?.is_some())
+pub(super) fn process_of(state: &NodeState) -> Option<ProcessId> {
+    let (pid, start_time) = (state.pid?, state.start_time);
+    Some(ProcessId { pid, start_time })
 }
 
 pub(super) fn state_of(process: Option<ProcessId>) -> NodeState {

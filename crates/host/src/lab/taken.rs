@@ -38,10 +38,7 @@ pub fn given_cpus(dirs: &Dirs) -> BTreeMap<String, CpuList> {
         given.insert(lab.to_string(), plan.blueprint.given());
         Ok(())
     });
-    match each {
-        Ok(()) => given,
-        Err(_) => BTreeMap::new(),
-    }
+    each.map(|()| given).unwrap_or_default()
 }
 
 pub(super) fn check(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
