@@ -1,11 +1,9 @@
 //! Copies of a VM that runs: other VMs of its lab go on as it, with names and addresses of their own.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::fs;
 
 use super::deployed::Lab;
-use super::error::{Error, SAVE_IN};
+use super::error::Error;
 use super::options::Step;
 use crate::nodes::Stood;
 use crate::sys::process::Process;
@@ -26,14 +24,7 @@ impl Lab {
     ) -> Result<Option<Stood>, Error> {
         self.check_copies(node, copies)?;
         self.drop_copied();
-        let into = self.kept(&format!("{COPIED}{node}-{}", std::process::id()));
-        let above = into.parent().unwrap_or(Path::new("/"));
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(above);
-        made.map_err(|source| Error::Snapshot {
-            action: SAVE_IN,
-            path: above.to_owned(),
-            reason: source.to_string(),
-        })?;
+        let into = self.place_to_keep(&format!("{COPIED}{node}-{}", std::process::id()))?;
         progress(&Step::Preparing(&format!("saving node `{node}`")));
         let stood = self.snapshot(node, &into, false, progress)?;
         let copied = copies.iter().try_for_each(|copy| {

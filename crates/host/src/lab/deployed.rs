@@ -193,12 +193,9 @@ impl Lab {
                 .entry(name.clone())
                 .or_insert_with(|| value.clone());
         }
-        let mut running = self.running(node)?;
+        let running = self.with_group(node)?;
         for (name, value) in nodes::dpdk::environment(&running) {
             command.env.entry(name).or_insert(value);
-        }
-        if !plan.kind().is_guest() {
-            running.cgroup = self.group(plan)?;
         }
         start(&running, &command).map_err(|source| self.unusable(node, source))
     }
@@ -227,6 +224,15 @@ impl Lab {
             sockets: links::port_sockets(self.plan(), index, &self.dirs.run(&self.state.lab)),
             channels: &self.channels,
         })
+    }
+
+    /// A node as its driver sees it, with its cgroup if it is one of the host: a native node gets that with its first use.
+    pub(super) fn with_group(&self, node: &str) -> Result<Node<'_>, Error> {
+        let mut running = self.running(node)?;
+        if !running.plan.kind().is_guest() {
+            running.cgroup = self.group(running.plan)?;
+        }
+        Ok(running)
     }
 
     /// Asks the supervisor of its streams. Fails when no link of it has streams, or the supervisor has ended.
@@ -400,7 +406,7 @@ impl Lab {
     }
 
     /// The group of a node on the host, made with the first use of a native one.
-    pub(super) fn group(&self, node: &NodePlan) -> Result<Option<NodeCgroup>, Error> {
+    fn group(&self, node: &NodePlan) -> Result<Option<NodeCgroup>, Error> {
         if node.kind().properties().has_process {
             return self.cgroup(node).map(Some);
         }

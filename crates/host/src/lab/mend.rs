@@ -20,7 +20,7 @@ use super::note::Begun;
 use crate::links::{self, Follower, Plugs};
 use crate::nodes::mend::{Act, Found};
 use crate::nodes::saved::DESCRIPTION;
-use crate::nodes::{Node, driver_of, session};
+use crate::nodes::{driver_of, session};
 use crate::sys::netns::NetNs;
 use crate::sys::tree;
 
@@ -153,13 +153,5 @@ impl Lab {
             }
         }
         Ok(())
-    }
-
-    fn with_group(&self, node: &str) -> Result<Node<'_>, Error> {
-        let mut running = self.running(node)?;
-        if !running.plan.kind().is_guest() {
-            running.cgroup = self.group(running.plan)?;
-        }
-        Ok(running)
     }
 }

@@ -75,13 +75,12 @@ impl Lab {
     /// The node with its cgroup, which a native one gets with its first command or pause. Fails when it has ended.
     pub(super) fn to_stop(&self, node: &str) -> Result<Node<'_>, Error> {
         self.check_whole(node)?;
-        let mut running = self.running(node)?;
-        let kind = running.plan.kind();
-        if kind.is_host() {
+        let (_, plan) = self.node(node)?;
+        if plan.kind().is_host() {
             return Err(Error::HostStays(node.to_owned()));
         }
-        if !kind.is_guest() {
-            running.cgroup = self.group(running.plan)?;
+        let running = self.with_group(node)?;
+        if !plan.kind().is_guest() {
             let health = driver_of(&running.plan.body).health(&running);
             health.map_err(|source| self.unusable(node, source))?;
         }

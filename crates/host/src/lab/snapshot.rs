@@ -128,7 +128,7 @@ impl Lab {
             kind: node.kind(),
             saved: machine::now(),
             machine: saved.machine.clone(),
-            files: files.collect::<Result<_, _>>().map_err(unread)?,
+            files: files.collect::<Result<_, _>>().map_err(unusable(READ))?,
             stopped_ns: saved.stood.map(|stood| stood.lasted().as_nanos() as u64),
         };
         let text = serde_json::to_vec_pretty(&snapshot).expect("a description is plain data");
@@ -158,7 +158,7 @@ impl Lab {
             self.check_not_paused(node)?;
         }
         let from = &fs::canonicalize(from).map_err(io_error(READ, from))?;
-        let saved = saved::read(from).map_err(unread)?;
+        let saved = saved::read(from).map_err(unusable(READ))?;
         self.check_origin(plan, &saved, from)?;
         self.borrow_for(plan, progress)?;
         let failed = |source| self.unusable(node, source);
@@ -225,10 +225,7 @@ impl Lab {
     /// Saves a node where the lab keeps it, instead of what was kept of it before. Returns when it stood still.
     pub fn keep(&self, node: &str, progress: &dyn Fn(&Step<'_>)) -> Result<Option<Stood>, Error> {
         self.drop_kept(node)?;
-        let into = self.kept(node);
-        let above = into.parent().unwrap_or(Path::new("/"));
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(above);
-        made.map_err(io_error(SAVE_IN, above))?;
+        let into = self.place_to_keep(node)?;
         self.snapshot(node, &into, false, progress)
     }
 
@@ -244,7 +241,15 @@ impl Lab {
         Ok(tree::remove(&path).map_err(sys::Error::of("remove", path.display()))?)
     }
 
-    pub(super) fn kept(&self, name: &str) -> PathBuf {
+    /// As [`kept`](Self::kept), in a directory that is there.
+    pub(super) fn place_to_keep(&self, name: &str) -> Result<PathBuf, Error> {
+        let all = self.dirs.kept(&self.state.lab);
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(&all);
+        made.map_err(io_error(SAVE_IN, &all))?;
+        Ok(self.kept(name))
+    }
+
+    fn kept(&self, name: &str) -> PathBuf {
         self.dirs.kept(&self.state.lab).join(name)
     }
 }
@@ -271,11 +276,7 @@ fn make_empty(into: &Path) -> Result<(), Error> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(io_error(SAVE_IN, into)(error));
         }
-        Err(_) => saved::check_private(into).map_err(|error| Error::Snapshot {
-            action: SAVE_IN,
-            path: error.path,
-            reason: error.reason,
-        })?,
+        Err(_) => saved::check_private(into).map_err(unusable(SAVE_IN))?,
     }
     let mut entries = fs::read_dir(into).map_err(io_error(SAVE_IN, into))?;
     match entries.next() {
@@ -284,11 +285,11 @@ fn make_empty(into: &Path) -> Result<(), Error> {
     }
 }
 
-fn unread(error: Unusable) -> Error {
-    Error::Snapshot {
-        action: READ,
-        path: error.path,
-        reason: error.reason,
+fn unusable(action: &'static str) -> impl FnOnce(Unusable) -> Error {
+    move |Unusable { path, reason }| Error::Snapshot {
+        action,
+        path,
+        reason,
     }
 }
 
