@@ -229,7 +229,7 @@ fn an_unread_session_blocks_only_itself() {
         .read_to_string(&mut end)
         .unwrap();
     assert_eq!(
-        (end.as_str(), stuck.wait().unwrap()),
+        (end.as_str(), stuck.wait_for(TIMEOUT).unwrap()),
         ("end\n", ExitStatus::Code(0))
     );
 }

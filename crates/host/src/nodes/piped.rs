@@ -13,10 +13,7 @@ use rustix::process::Signal;
 use super::session::{Error, Exit, Session, Signaller};
 use crate::sync::lock;
 use crate::sys;
-use crate::sys::process::{self, Process};
-
-/// A wait without an end, in pieces.
-const LONG: Duration = Duration::from_secs(3600);
+use crate::sys::process::Process;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Streams<'a> {
@@ -42,7 +39,7 @@ impl Leader {
         Ok(())
     }
 
-    fn collect(&self) -> Result<Option<process::Exit>, sys::Error> {
+    fn collect(&self) -> Result<Option<Exit>, sys::Error> {
         let mut is_collected = lock(&self.is_collected);
         *is_collected = true;
         self.process.collect()
@@ -106,25 +103,12 @@ impl Session for PipedSession {
         })
     }
 
-    fn wait(&mut self) -> Result<Exit, Error> {
-        loop {
-            if let Some(exit) = self.wait_for(LONG)? {
-                return Ok(exit);
-            }
-        }
-    }
-
     fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error> {
         if !self.leader.process.wait(timeout)? {
             return Ok(None);
         }
-        match self.leader.collect()? {
-            Some(process::Exit::Code(code)) => Ok(Some(Exit::Code(code))),
-            Some(process::Exit::Signal(signal)) => Ok(Some(Exit::Signal(signal))),
-            None => Err(Error::Other(
-                "another process collected the command's status".into(),
-            )),
-        }
+        let collected = || Error::Other("another process collected the command's status".into());
+        self.leader.collect()?.ok_or_else(collected).map(Some)
     }
 }
 
@@ -152,7 +136,7 @@ mod tests {
         let signal = session.signaller();
         signal(15).unwrap();
         assert_eq!(session.wait().unwrap(), Exit::Signal(15));
-        assert!(child.unwrap().wait(LONG).unwrap());
+        assert!(child.unwrap().wait(Duration::from_secs(3600)).unwrap());
         // The number of one that was collected may be another's.
         signal(15).unwrap();
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use super::error::{Error, NotStarted};
+pub use crate::sys::process::Exit;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
@@ -48,13 +49,6 @@ pub struct Detached {
     pub output: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// By itself, with this status.
-    Code(i32),
-    Signal(i32),
-}
-
 impl Exit {
     /// True for status 0.
     pub fn success(self) -> bool {
@@ -92,7 +86,15 @@ pub trait Session: Send {
     fn take_stderr(&mut self) -> Option<Box<dyn Read + Send>>;
     fn signaller(&self) -> Signaller;
     /// Waits until it ends. Fails when the node went away before the command ended.
-    fn wait(&mut self) -> Result<Exit, Error>;
+    fn wait(&mut self) -> Result<Exit, Error> {
+        /// A wait without an end, in pieces.
+        const LONG: Duration = Duration::from_secs(3600);
+        loop {
+            if let Some(exit) = self.wait_for(LONG)? {
+                return Ok(exit);
+            }
+        }
+    }
     /// Waits until it ends, but no longer than this; `None` then.
     fn wait_for(&mut self, timeout: Duration) -> Result<Option<Exit>, Error>;
 }

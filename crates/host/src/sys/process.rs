@@ -38,6 +38,7 @@ pub struct ProcessId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
+    /// By itself, with this status.
     Code(i32),
     Signal(i32),
 }

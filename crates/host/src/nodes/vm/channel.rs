@@ -49,9 +49,9 @@ pub use session::{Finished, Input, Output, Session, exec_of};
 const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a busy set of ports, or a socket that is not there yet, is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(2);
-/// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
 /// A small file is written within this.
 const PUT_TIMEOUT: Duration = Duration::from_secs(20);
+/// A stream that takes nothing for this long is dead: the guest is stopped, or its agent hangs.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection to a guest's agent. Shared freely between threads; sessions keep it alive.
@@ -188,28 +188,21 @@ impl Channel {
         }
     }
 
-    /// Starts a process in the guest. A program that cannot be started shows in [`Session::wait`]. Fails when the
+    /// Starts a process in the guest. A program that cannot be started shows in [`Session::wait_for`]. Fails when the
     /// command does not fit a frame, or the channel is closed.
     pub fn exec(&self, exec: Exec) -> Result<Session, Error> {
-        let shared = Shared::new(WINDOW_BYTES);
-        let number = self.register(&shared)?;
-        if let Err(error) = self.link.send(&Message::Exec {
-            session: number,
-            exec,
-        }) {
-            lock(&self.demux.state).sessions.remove(&number);
+        let handle = self.register(WINDOW_BYTES)?;
+        let session = handle.number;
+        if let Err(error) = self.link.send(&Message::Exec { session, exec }) {
+            lock(&self.demux.state).sessions.remove(&session);
             return Err(error);
         }
-        let handle = Handle {
-            link: Arc::clone(&self.link),
-            demux: Arc::clone(&self.demux),
-            number,
-            shared,
-        };
         Ok(Session::new(handle))
     }
 
-    fn register(&self, shared: &Arc<Shared>) -> Result<u32, Error> {
+    /// A new session that may send this much input.
+    fn register(&self, input_credit: u32) -> Result<Handle, Error> {
+        let shared = Shared::new(input_credit);
         let number = self.link.next_session.fetch_add(1, Ordering::Relaxed);
         let mut state = lock(&self.demux.state);
         if let Some(reason) = &state.closed {
@@ -217,8 +210,13 @@ impl Channel {
                 reason: reason.clone(),
             });
         }
-        state.sessions.insert(number, Arc::clone(shared));
-        Ok(number)
+        state.sessions.insert(number, Arc::clone(&shared));
+        Ok(Handle {
+            link: Arc::clone(&self.link),
+            demux: Arc::clone(&self.demux),
+            number,
+            shared,
+        })
     }
 
     /// Runs a process to its end with `input` on its standard input. Fails when it cannot be started, does not end
@@ -345,16 +343,9 @@ impl Channel {
         timeout: Duration,
         what: &'static str,
     ) -> Result<(), Error> {
-        let shared = Shared::new(0);
-        let number = self.register(&shared)?;
-        let handle = Handle {
-            link: Arc::clone(&self.link),
-            demux: Arc::clone(&self.demux),
-            number,
-            shared,
-        };
-        self.link.send(&message(number))?;
-        handle.wait_for(timeout, what).map(|_| ())
+        let handle = self.register(0)?;
+        self.link.send(&message(handle.number))?;
+        handle.wait_for(timeout, what).map(drop)
     }
 
     /// Prepares to go on with a guest that moves to the QEMU whose sockets are in `dir`. Nothing is sent meanwhile: what
@@ -419,12 +410,8 @@ fn is_not_there_yet(error: &io::Error) -> bool {
 
 /// Locks the first free port.
 fn free_port(dir: &Path) -> Result<Option<Port>, Error> {
-    for index in 0..PORTS {
-        if let Some(port) = take_port(dir, index)? {
-            return Ok(Some(port));
-        }
-    }
-    Ok(None)
+    let mut free = (0..PORTS).filter_map(|index| take_port(dir, index).transpose());
+    free.next().transpose()
 }
 
 fn take_port(dir: &Path, index: usize) -> Result<Option<Port>, Error> {

@@ -102,19 +102,9 @@ impl Session {
         self.handle.signal(signal)
     }
 
-    /// Waits for its end. Its output should be read meanwhile, or dropped: a process that cannot write does not end.
-    /// Errors: [`Error::Refused`] when it could not be started; [`Error::Closed`] when the guest went away.
-    pub fn wait(&self) -> Result<ExitStatus, Error> {
-        let mut state = lock(&self.handle.shared.state);
-        loop {
-            if let Some(result) = &state.result {
-                return result.clone().map_err(Error::from);
-            }
-            state = self.handle.shared.wait(state);
-        }
-    }
-
-    /// Waits for its end, but no longer than `timeout`. Errors: as [`Session::wait`], and [`Error::Silent`].
+    /// Waits for its end, but no longer than `timeout`. Its output should be read meanwhile, or dropped: a process that
+    /// cannot write does not end. Errors: [`Error::Refused`] when it could not be started; [`Error::Closed`] when the
+    /// guest went away; [`Error::Silent`].
     pub fn wait_for(&self, timeout: Duration) -> Result<ExitStatus, Error> {
         self.handle.wait_for(timeout, "with the process's end")
     }
@@ -251,10 +241,6 @@ impl session::Session for Session {
         })
     }
 
-    fn wait(&mut self) -> Result<session::Exit, session::Error> {
-        Ok(exit_of(Session::wait(self)?))
-    }
-
     fn wait_for(&mut self, timeout: Duration) -> Result<Option<session::Exit>, session::Error> {
         match Session::wait_for(self, timeout) {
             Ok(status) => Ok(Some(exit_of(status))),
@@ -275,11 +261,7 @@ fn exit_of(status: ExitStatus) -> session::Exit {
 pub fn exec_of(command: &session::Command) -> Exec {
     Exec {
         argv: command.argv.clone(),
-        env: command
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
+        env: command.env.clone().into_iter().collect(),
         cwd: command.cwd.clone(),
         ..Exec::default()
     }
