@@ -5,6 +5,7 @@ pub mod cache;
 pub mod cgroup;
 pub mod dirs;
 pub mod facts;
+mod hex;
 pub mod images;
 pub mod journal;
 pub mod lab;

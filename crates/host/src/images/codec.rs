@@ -7,6 +7,8 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sha2::{Digest, Sha256};
 
+use crate::hex;
+
 /// Decoded bytes asked for at a time.
 const CHUNK_BYTES: usize = 128 * 1024;
 
@@ -132,12 +134,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
 }
 
 fn format_digest(hash: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = "sha256:".to_owned();
-    for byte in hash {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("sha256:{}", hex::digits(hash))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::Error;
 use super::squashfs;
+use crate::hex;
 use crate::sys::cached;
 use crate::sys::file::Lock;
 
@@ -161,11 +162,7 @@ impl<'a> Listing<'a> {
     }
 
     fn name(&self) -> String {
-        let digest = self.digest.clone().finalize();
-        digest[..16]
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        hex::digits(&self.digest.clone().finalize()[..16])
     }
 }
 

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::directory::{INITRD, KERNEL, Live};
 use super::error::Error;
+use crate::hex;
 use crate::programs;
 use crate::sys::command;
 use crate::sys::file::{directory_of, is_replaceable, sync_directory};
@@ -202,8 +203,7 @@ fn identifier(files: &[&Path], menu: &str) -> Result<String, Error> {
         let mut hash = || -> io::Result<u64> { io::copy(&mut File::open(path)?, &mut digest) };
         hash().map_err(Error::io("read", path))?;
     }
-    let digest = digest.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::digits(&digest.finalize()))
 }
 
 /// GRUB in one file, which finds the medium by its mark.

@@ -9,12 +9,14 @@
 //! Such a directory holds whatever the node's memory held, so only root may read it.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use latlab_model::snapshot::{SavedFile, Snapshot};
 use sha2::{Digest, Sha256};
+
+use crate::hex;
 
 pub(crate) const DESCRIPTION: &str = "snapshot.json";
 
@@ -75,24 +77,13 @@ pub(crate) fn read(from: &Path) -> Result<Snapshot, Unusable> {
 /// Length and digest of a file of the directory.
 pub(crate) fn describe(dir: &Path, name: &str) -> Result<SavedFile, Unusable> {
     let read = || -> io::Result<SavedFile> {
-        let mut file = File::open(dir.join(name))?;
+        let file = File::open(dir.join(name))?;
         let mut digest = Sha256::new();
-        let mut chunk = vec![0; 1 << 20];
-        let mut bytes = 0;
-        loop {
-            match file.read(&mut chunk)? {
-                0 => break,
-                count => {
-                    digest.update(&chunk[..count]);
-                    bytes += count as u64;
-                }
-            }
-        }
-        let digest = digest.finalize();
+        let bytes = io::copy(&mut BufReader::with_capacity(1 << 20, file), &mut digest)?;
         Ok(SavedFile {
             name: name.to_owned(),
             bytes,
-            sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            sha256: hex::digits(&digest.finalize()),
         })
     };
     read().map_err(|source| Unusable::because(dir, format!("{name}: {source}")))

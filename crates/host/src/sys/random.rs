@@ -1,18 +1,15 @@
 //! Random numbers of the kernel.
 
-use std::fmt::Write;
-
 use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::hex::digits;
 
 /// `BYTES` random bytes as hexadecimal digits.
 pub fn hex<const BYTES: usize>() -> String {
     let mut bytes = [0; BYTES];
     // With flags 0 it blocks in the first moments of a boot, where a signal may end it. Up to 256 bytes come at once.
     while getrandom(&mut bytes, GetRandomFlags::empty()).is_err() {}
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    digits(&bytes)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
+use crate::hex;
+
 /// The ELF note by which a kernel says that it can be entered directly (`XEN_ELFNOTE_PHYS32_ENTRY`).
 const PVH_NOTE: (&[u8], u32) = (b"Xen\0", 18);
 /// No kernel is larger than this decompressed.
@@ -96,14 +98,7 @@ pub fn extract(vmlinuz: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 pub fn digest(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    Sha256::digest(bytes)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            // Writing to a string does not fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex::digits(&Sha256::digest(bytes))
 }
 
 fn decompress(payload: &[u8]) -> Result<Vec<u8>, Error> {
