@@ -8,7 +8,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use latlab_model::snapshot::SavedAs;
-use serde_json::{Value, json};
 
 use super::command_line::process_name;
 use super::copy;
@@ -98,14 +97,8 @@ fn ask_source(vm: &Vm) -> Result<Source, Error> {
         return Ok(Source::Gone);
     }
     let mut qmp = vm.qmp()?;
-    let word = |answer: &Value| {
-        answer
-            .get("status")
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let status = word(&qmp.execute("query-status", &json!({}))?);
-    let migration = word(&qmp.execute("query-migrate", &json!({}))?);
+    let status = state::status(&mut qmp, "query-status")?;
+    let migration = state::status(&mut qmp, "query-migrate")?;
     Ok(match (status.as_deref(), migration.as_deref()) {
         // A former migration is told of for ever, so the guest's own state comes first.
         (Some("postmigrate"), _) | (Some("finish-migrate"), Some("device" | "completed")) => {
@@ -127,8 +120,7 @@ fn ask_target(vm: &Vm, act: Act) -> Result<Target, Error> {
     if act != Act::Restore {
         return Ok(Target::Loads);
     }
-    let answer = qmp.execute("query-migrate", &json!({}))?;
-    Ok(match answer.get("status").and_then(Value::as_str) {
+    Ok(match state::status(&mut qmp, "query-migrate")?.as_deref() {
         Some("completed") => Target::Has,
         Some(_) => Target::Loads,
         None => Target::Waits,

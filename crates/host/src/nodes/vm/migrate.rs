@@ -24,7 +24,7 @@ use super::guest::Vm;
 use super::qemu::STATE_FD;
 use super::qmp::{Event, Qmp};
 use super::state;
-use crate::nodes::driver::Switch;
+use crate::nodes::driver::{Moved, Switch};
 use crate::nodes::stood::{Stood, monotonic_ns};
 
 /// Time for QEMU to stop, send and load the devices and the last pages, where these are few.
@@ -32,31 +32,14 @@ const SWITCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// The name under which the source knows the socket to the target.
 const NAME: &str = "target";
 
-/// A move, by QEMU's own account.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Account {
-    pub total: Duration,
-    /// Until the network had followed.
-    pub stood: Option<Stood>,
-    /// Between the stop of the source and the end of the copy.
-    pub downtime: Duration,
-    pub bytes: u64,
-    /// Passes over the memory.
-    pub rounds: u64,
-    /// The guest wrote faster than it was copied, and was stopped before the rest was small.
-    pub was_forced: bool,
-    /// The network did not follow.
-    pub trouble: Option<String>,
-}
-
 /// Moves the guest of `source` to `target`, a QEMU that waits for it. `channel` leads from the source to the target;
-/// `switch` follows once the guest stands still.
+/// `switch` follows once the guest stands still. The trouble of the move is what kept the network from that.
 pub(super) fn run(
     source: &Vm,
     target: &Vm,
     channel: &UnixStream,
     switch: &mut dyn Switch,
-) -> Result<Account, Error> {
+) -> Result<Moved, Error> {
     let mut from = source.qmp()?;
     let mut to = target.qmp()?;
     let result = copy(&mut from, &mut to, channel).and_then(|copied| {
@@ -70,19 +53,22 @@ pub(super) fn run(
     match result {
         Ok((copied, trouble)) => {
             let running_ns = monotonic_ns();
-            let Copied {
-                was_forced,
-                stopped_ns,
-            } = copied;
-            let account = account(&mut from, was_forced).unwrap_or_default();
-            let stood = stopped_ns.map(|stopped_ns| Stood {
+            let stood = copied.stopped_ns.map(|stopped_ns| Stood {
                 stopped_ns,
                 running_ns,
             });
-            Ok(Account {
+            let account = account(&mut from).map(|account| (account, copied.was_forced));
+            let (account, was_forced) = account.unwrap_or_default();
+            let number = |path: &str| account.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+            Ok(Moved {
+                process: target.id(),
+                total: Duration::from_millis(number("/total-time")),
                 stood,
+                downtime: Some(Duration::from_millis(number("/downtime"))),
+                bytes: number("/ram/transferred"),
+                rounds: number("/ram/dirty-sync-count"),
+                was_forced,
                 trouble,
-                ..account
             })
         }
         Err(error) => {
@@ -173,8 +159,7 @@ pub(super) fn take_back(from: &mut Qmp) -> Result<(), Error> {
     let _ = from.execute("migrate_cancel", &json!({}));
     let deadline = Instant::now() + SWITCH_TIMEOUT;
     while matches!(state::is_migrated(from), Ok(false)) && Instant::now() < deadline {
-        let none = from.execute("query-migrate", &json!({}))?;
-        if none.get("status").is_none() {
+        if state::status(from, "query-migrate")?.is_none() {
             break;
         }
         std::thread::sleep(state::POLL_INTERVAL);
@@ -187,21 +172,12 @@ fn status(event: &Event) -> Option<&str> {
     is_migration.then(|| event.data.get("status"))??.as_str()
 }
 
-fn account(from: &mut Qmp, was_forced: bool) -> Result<Account, Error> {
+/// The move by QEMU's own account.
+fn account(from: &mut Qmp) -> Result<Value, Error> {
     // The source says "completed" a moment after the target began to run.
     let deadline = Instant::now() + SWITCH_TIMEOUT;
     while !state::is_migrated(from)? && Instant::now() < deadline {
         std::thread::sleep(state::POLL_INTERVAL);
     }
-    let answer = from.execute("query-migrate", &json!({}))?;
-    let number = |path: &str| answer.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-    Ok(Account {
-        total: Duration::from_millis(number("/total-time")),
-        stood: None,
-        downtime: Duration::from_millis(number("/downtime")),
-        bytes: number("/ram/transferred"),
-        rounds: number("/ram/dirty-sync-count"),
-        was_forced,
-        trouble: None,
-    })
+    Ok(from.execute("query-migrate", &json!({}))?)
 }

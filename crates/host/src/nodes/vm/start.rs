@@ -164,37 +164,31 @@ impl Prepared for PreparedVm {
             ..self.config(start, &backends, &vhost)?
         };
         fingerprint::check(&config, &noted)?;
-        let moved = Vm::start(&config, Some(&entry))?;
+        let new = Vm::start(&config, Some(&entry))?;
         drop(theirs);
         let ready = || -> Result<_, error::Error> {
             // QEMU listens from its start, and answers when its devices are there.
-            drop(moved.qmp_within(TARGET_TIMEOUT)?);
+            drop(new.qmp_within(TARGET_TIMEOUT)?);
             if let Some(place) = &start.place {
-                pin::pin(&moved, place)?;
+                pin::pin(&new, place)?;
             }
             Ok(())
         };
-        ready().map_err(|error| moved.end_because(error))?;
+        ready().map_err(|error| new.end_because(error))?;
         let channel = node.channels.known(&node.plan.name);
         let follower = channel
             .as_ref()
             .map(|channel| channel.begin_move(target.dir));
         let follower = follower.transpose();
-        let follower = follower.map_err(|error| moved.end_because(error.into()))?;
-        let account = migrate::run(&source, &moved, &ours, switch)?;
+        let follower = follower.map_err(|error| new.end_because(error.into()))?;
+        let moved = migrate::run(&source, &new, &ours, switch)?;
         // The guest is the target's now, whatever else goes wrong.
         let followed = follower.map_or(Ok(()), Moving::finish);
         let followed = followed.err().map(|error| error.to_string());
         let ended = source.end().err().map(|error| error.to_string());
         Ok(Moved {
-            trouble: account.trouble.or(followed).or(ended),
-            process: moved.id(),
-            total: account.total,
-            stood: account.stood,
-            downtime: Some(account.downtime),
-            bytes: account.bytes,
-            rounds: account.rounds,
-            was_forced: account.was_forced,
+            trouble: moved.trouble.or(followed).or(ended),
+            ..moved
         })
     }
 }

@@ -33,6 +33,13 @@ pub(super) fn for_any_rest() -> Value {
     json!({"downtime-limit": TIMEOUT.as_millis() as u64})
 }
 
+/// The status that QEMU answers a question with.
+pub(super) fn status(qmp: &mut Qmp, question: &str) -> Result<Option<String>, Error> {
+    let answer = qmp.execute(question, &json!({}))?;
+    let status = answer.get("status").and_then(Value::as_str);
+    Ok(status.map(str::to_owned))
+}
+
 pub(super) fn runs(qmp: &mut Qmp) -> Result<bool, Error> {
     let status = qmp.execute("query-status", &json!({}))?;
     Ok(status.get("running").and_then(Value::as_bool) == Some(true))
@@ -41,8 +48,7 @@ pub(super) fn runs(qmp: &mut Qmp) -> Result<bool, Error> {
 /// Has a guest that stands still be one that can be saved. QEMU refuses that of one that was saved since it was paused,
 /// until its CPUs have run.
 pub(super) fn make_savable(qmp: &mut Qmp) -> Result<(), Error> {
-    let status = qmp.execute("query-status", &json!({}))?;
-    if status.get("status").and_then(Value::as_str) == Some("postmigrate") {
+    if status(qmp, "query-status")?.as_deref() == Some("postmigrate") {
         qmp.execute("cont", &json!({}))?;
         qmp.execute("stop", &json!({}))?;
     }
@@ -76,9 +82,8 @@ pub(super) fn is_migrated(qmp: &mut Qmp) -> Result<bool, Error> {
 pub(super) fn go_on(qmp: &mut Qmp) -> Result<(), Error> {
     let deadline = Instant::now() + TIDY_TIMEOUT;
     loop {
-        let answer = qmp.execute("query-status", &json!({}))?;
-        let status = answer.get("status").and_then(Value::as_str);
-        if status != Some("finish-migrate") || Instant::now() >= deadline {
+        let status = status(qmp, "query-status")?;
+        if status.as_deref() != Some("finish-migrate") || Instant::now() >= deadline {
             break;
         }
         std::thread::sleep(POLL_INTERVAL);
