@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use latlab_model::kinds::{NetBackend, VmNet};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use super::error::Error;
 use super::guest::Vm;
@@ -21,10 +21,6 @@ pub(super) fn taken_from(
     like: &[NicBackend],
 ) -> Result<Vec<NicBackend>, Error> {
     let failed = |errno| sys::Error::of("take the network cards of", vm.name())(errno);
-    let pid = i32::try_from(vm.id().pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or(Error::CardsGone)?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
-    // The process may have got the number of one that ended.
     vm.health().map_err(|_| Error::CardsGone)?;
     let mut next = FIRST_FD;
     let mut take = |backend: &NicBackend| -> Result<NicBackend, Error> {
@@ -34,14 +30,10 @@ pub(super) fn taken_from(
         let queues = i32::from(shape.queues.max(1));
         let numbers = next..next + queues;
         // Descriptors of vhost follow those of the card's taps.
-        let kinds = if shape.backend == NetBackend::Vhost {
-            2
-        } else {
-            1
-        };
+        let kinds = 1 + i32::from(shape.backend == NetBackend::Vhost);
         next += kinds * queues;
-        let taps = numbers
-            .map(|number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).map_err(failed));
+        let tap = |number| pidfd_getfd(&vm.process, number, PidfdGetfdFlags::empty());
+        let taps = numbers.map(|number| tap(number).map_err(failed));
         let taps: Vec<OwnedFd> = taps.collect::<Result<_, _>>()?;
         Ok(NicBackend::Tap(taps))
     };

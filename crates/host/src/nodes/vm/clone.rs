@@ -31,10 +31,9 @@ pub(super) fn start(
     timeout: Duration,
 ) -> Result<(Vm, Channel), Error> {
     let (vm, channel) = load(config, cgroup, templates, timeout)?;
-    match channel.identify(identity(config)?, timeout) {
-        Ok(()) => Ok((vm, channel)),
-        Err(error) => Err(vm.end_because(error.into())),
-    }
+    let told = channel.identify(identity(config)?, timeout);
+    told.map_err(|error| vm.end_because(error.into()))?;
+    Ok((vm, channel))
 }
 
 /// Starts a guest from its template, which is made first where there is none, and returns when its agent answers. It
@@ -56,10 +55,8 @@ pub fn load(
         ..config.clone()
     };
     let vm = Vm::start(&config, cgroup)?;
-    match load_state(&vm, timeout) {
-        Ok(channel) => Ok((vm, channel)),
-        Err(error) => Err(vm.end_because(error)),
-    }
+    let channel = load_state(&vm, timeout).map_err(|error| vm.end_because(error))?;
+    Ok((vm, channel))
 }
 
 fn load_state(vm: &Vm, timeout: Duration) -> Result<Channel, Error> {

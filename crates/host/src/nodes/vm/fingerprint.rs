@@ -79,11 +79,8 @@ fn machine(config: &VmConfig<'_>) -> Result<String, Error> {
 
 /// Refuses a machine other than the guest's.
 pub(super) fn check(config: &VmConfig<'_>, expected: &str) -> Result<(), Error> {
-    let here = machine(config)?;
-    match difference(expected, &here) {
-        None => Ok(()),
-        Some(difference) => Err(Error::OtherMachine { difference }),
-    }
+    let difference = difference(expected, &machine(config)?);
+    difference.map_or(Ok(()), |difference| Err(Error::OtherMachine { difference }))
 }
 
 /// The first word in which two machines differ.

@@ -39,7 +39,7 @@ const HELPER_GRACE: Duration = Duration::from_secs(1);
 pub struct Vm {
     name: String,
     dir: PathBuf,
-    process: Process,
+    pub(super) process: Process,
     helpers: Vec<Process>,
 }
 
@@ -187,16 +187,19 @@ impl Vm {
         Ok(Qmp::connect(&paths::qmp_path(&self.dir), timeout)?)
     }
 
+    fn tell(&self, command: &str) -> Result<(), Error> {
+        self.qmp()?.execute(command, &json!({}))?;
+        Ok(())
+    }
+
     /// Stops its virtual CPUs.
     pub fn pause(&self) -> Result<(), Error> {
-        self.qmp()?.execute("stop", &json!({}))?;
-        Ok(())
+        self.tell("stop")
     }
 
     /// Lets its virtual CPUs go on.
     pub fn resume(&self) -> Result<(), Error> {
-        self.qmp()?.execute("cont", &json!({}))?;
-        Ok(())
+        self.tell("cont")
     }
 
     /// Turns the guest off: by its agent if it answers, else by ending QEMU. Returns when the process is gone, at the
@@ -240,8 +243,7 @@ impl Vm {
 
     fn end_within(&self, timeout: Duration) -> Result<(), Error> {
         if !self.process.has_ended()? {
-            let quit = self.qmp().and_then(|mut qmp| Ok(qmp.quit()?));
-            if quit.is_err() || !self.process.wait(timeout)? {
+            if self.tell("quit").is_err() || !self.process.wait(timeout)? {
                 self.process.signal(Signal::KILL)?;
             }
             if !self.process.wait(KILL_TIMEOUT)? {

@@ -65,18 +65,13 @@ impl Qmp {
     /// Connects and leaves the greeting behind. `timeout` holds for this and for each command. Fails when there is no
     /// QEMU, another client has the socket for too long, or the greeting is none.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, Error> {
-        let socket = |action| {
-            let path = path.to_owned();
-            move |source| Error::Socket {
-                action,
-                path,
-                source,
-            }
-        };
-        let stream = UnixStream::connect(path).map_err(socket("connect to"))?;
-        let stream = BufReader::new(stream);
+        let stream = UnixStream::connect(path).map_err(|source| Error::Socket {
+            action: "connect to",
+            path: path.to_owned(),
+            source,
+        })?;
         let mut qmp = Self {
-            stream,
+            stream: BufReader::new(stream),
             events: VecDeque::new(),
             path: path.to_owned(),
             timeout,
@@ -197,10 +192,6 @@ impl Qmp {
                 });
             }
         }
-    }
-
-    pub fn quit(&mut self) -> Result<(), Error> {
-        self.execute("quit", &json!({})).map(|_| ())
     }
 
     /// The host threads that run the vCPUs, to pin them.

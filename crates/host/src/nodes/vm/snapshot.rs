@@ -110,8 +110,6 @@ pub(super) fn load(
         }
         Ok(())
     };
-    match loaded() {
-        Ok(()) => Ok(vm),
-        Err(error) => Err(vm.end_because(error)),
-    }
+    loaded().map_err(|error| vm.end_because(error))?;
+    Ok(vm)
 }
