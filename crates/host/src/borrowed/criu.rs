@@ -18,7 +18,7 @@ use crate::sys::spawn::Spawn;
 use crate::sys::{self, last_act, tcp_repair};
 
 /// A gigabyte is dumped in seconds; a machine that swaps needs longer.
-pub const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A leftover of CRIU where `/run` is no tmpfs: it keeps what it found out of the kernel in such a file only.
 const LEFTOVER: &str = "/run/criu.kdat.tmp";
@@ -90,7 +90,29 @@ pub struct Place<'a> {
     pub cgroup: &'a CgroupEntry,
 }
 
-impl Criu<'_> {
+impl<'a> Criu<'a> {
+    /// For processes on their own, whose packets CRIU keeps away. It ends with latlab.
+    pub fn new(
+        tool: &'a Borrowed,
+        lab: &'a str,
+        netns: BorrowedFd<'a>,
+        images: &'a Path,
+        log: &'a Path,
+    ) -> Self {
+        Self {
+            tool,
+            lab,
+            netns,
+            images,
+            log,
+            cut: Cut::ByCriu,
+            taken: &[],
+            frozen: None,
+            timeout: TIMEOUT,
+            end: End::WithLatlab,
+        }
+    }
+
     /// Writes the images of a process and its descendants.
     pub fn dump(&self, first: &Process, dumped: Dumped) -> Result<(), Error> {
         let pid = first.id().pid.to_string();

@@ -16,7 +16,7 @@ use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, NewLink};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::criu::{self, Criu, Cut, Dumped, End};
+use super::criu::{Criu, Dumped};
 use super::program::Borrowed;
 use crate::sys;
 use crate::sys::file::{Lock, write_atomically};
@@ -131,24 +131,13 @@ impl Trial {
     fn move_it(&mut self, criu: &Borrowed, work: &Path) -> Result<(), String> {
         self.send(100).and_then(|()| self.receive())?;
         let log = work.join("log");
-        let job = |server| Criu {
-            tool: criu,
-            lab: LABEL,
-            netns: server,
-            images: work,
-            log: &log,
-            cut: Cut::ByCriu,
-            taken: &[],
-            frozen: None,
-            timeout: criu::TIMEOUT,
-            end: End::WithLatlab,
-        };
         let server = self.server.try_clone().map_err(|e| e.to_string())?;
-        let dumped = job(server.as_fd()).dump(&self.process, Dumped::End);
+        let job = Criu::new(criu, LABEL, server.as_fd(), work, &log);
+        let dumped = job.dump(&self.process, Dumped::End);
         dumped.map_err(|e| format!("the dump failed: {e}"))?;
         end(&self.process);
         self.send(100)?;
-        let restored = job(server.as_fd()).restore(None, &work.join("pid"));
+        let restored = job.restore(None, &work.join("pid"));
         self.process = restored.map_err(|e| format!("the restore failed: {e}"))?;
         self.send(100).and_then(|()| self.receive())
     }

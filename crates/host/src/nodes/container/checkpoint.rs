@@ -20,7 +20,7 @@ use super::handle::Container;
 use super::mend;
 use super::standstill::{self, DUMP_LOG, PID_FILE, RESTORE_LOG};
 use super::start::RootMount;
-use crate::borrowed::criu::{self, Criu, Cut, Dumped, End, Place};
+use crate::borrowed::criu::{self, Criu, Dumped, End, Place};
 use crate::borrowed::{self, Borrowed, Tool};
 use crate::cgroup::NodeCgroup;
 use crate::nodes::Stood;
@@ -68,26 +68,18 @@ pub fn save(
         return Err(Error::NotKept(reason.into()));
     }
     let log = container.dir.join(DUMP_LOG);
-    let criu = Criu {
-        tool,
-        lab: &container.lab_id,
-        netns: netns.as_fd(),
-        images: into,
-        log: &log,
-        cut: Cut::ByCriu,
-        taken: &[],
-        frozen: None,
-        timeout: criu::TIMEOUT,
-        end: End::Own(&container.cgroup),
-    };
     let fate = match after {
         After::GoesOn => Dumped::GoOn,
         After::Ends => Dumped::Stand,
     };
     standstill::note_stopped(container)?;
     let drained = Drained::make(container)?;
-    let frozen = drained.frozen();
-    let dumped = Criu { frozen, ..criu }.dump(&init, fate);
+    let criu = Criu {
+        frozen: drained.frozen(),
+        end: End::Own(&container.cgroup),
+        ..Criu::new(tool, &container.lab_id, netns.as_fd(), into, &log)
+    };
+    let dumped = criu.dump(&init, fate);
     let stood = drained.go_on().filter(|_| after == After::GoesOn);
     dumped.map_err(|error| {
         // A CRIU that was killed leaves what it did so far.
@@ -166,16 +158,8 @@ pub fn load(
     let entry = cgroup.entry()?;
     let log = dir.join(RESTORE_LOG);
     let criu = Criu {
-        tool,
-        lab: lab_id,
-        netns: netns.as_fd(),
-        images: from,
-        log: &log,
-        cut: Cut::ByCriu,
-        taken: &[],
-        frozen: None,
-        timeout: criu::TIMEOUT,
         end: End::Own(cgroup),
+        ..Criu::new(tool, lab_id, netns.as_fd(), from, &log)
     };
     let process = inside::with_own_mounts(&dir.join("host"), || {
         let place = Place {

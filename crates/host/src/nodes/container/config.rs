@@ -262,9 +262,7 @@ impl Config {
             },
         }
     }
-}
 
-impl Config {
     pub(super) fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join("bundle/config.json");
         let json = fs::read(&path).map_err(Error::io("read", &path))?;

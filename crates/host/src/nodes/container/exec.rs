@@ -36,15 +36,9 @@ impl Container {
         streams: Streams<'_>,
         listener: Option<&OwnedFd>,
     ) -> Result<Process, Error> {
-        let init = Process::open(self.process)?.ok_or(Error::Ended)?;
+        let (init, root) = self.open_init()?;
         let entry = self.cgroup.entry()?;
         let config = Config::read(&self.dir)?;
-        let root = self.open_root();
-        // Held by pidfd and alive: then it was the container's root that was opened.
-        if init.has_ended()? {
-            return Err(Error::Ended);
-        }
-        let root = root?;
         let environment = environment(&config, command);
         let cwd = command.cwd.as_deref();
         let cwd = cwd.unwrap_or_else(|| config.working_directory());
@@ -53,27 +47,19 @@ impl Container {
         let mut capabilities = config.capabilities();
         let filter = config.is_filtered().then(|| Filter::new(&capabilities));
         let is_probe = command.argv.len() > 1 && command.argv[..2] == [AGENT_INSIDE, "probe"];
-        let (executable, confinement) = if is_probe {
-            // latlab's own, whatever lies at that path now. It sets itself a priority.
-            capabilities.extend(PROBE);
-            let confinement = Confinement {
-                no_new_privileges: true,
-                ..Confinement::default()
-            };
-            (Executable::File(agent.as_fd()), confinement)
-        } else {
-            let confinement = Confinement {
-                no_new_privileges: true,
-                filter: filter.as_ref(),
-                held: None,
-                no_priority: !capabilities.contains(&SYS_NICE),
-            };
-            (Executable::Launcher(agent.as_fd()), confinement)
-        };
         let held = NotifyFilter::default();
         let confinement = Confinement {
+            no_new_privileges: true,
+            filter: filter.as_ref().filter(|_| !is_probe),
             held: listener.map(|socket| (&held, socket.as_fd())),
-            ..confinement
+            no_priority: !is_probe && !capabilities.contains(&SYS_NICE),
+        };
+        let executable = if is_probe {
+            // latlab's own, whatever lies at that path now. It sets itself a priority.
+            capabilities.extend(PROBE);
+            Executable::File(agent.as_fd())
+        } else {
+            Executable::Launcher(agent.as_fd())
         };
         inside::in_namespaces_of(init.as_fd(), &capabilities, || {
             let mut spawn = Spawn::new(program, &self.lab_id)
@@ -112,13 +98,19 @@ impl Container {
         PipedSession::start(|streams| self.spawn_held(command, streams, listener))
     }
 
-    /// The container's root as its first process sees it, which is more than its mount namespace
+    /// The container's first process, and its root as that sees it, which is more than its mount namespace
     /// says where the root could not be pivoted.
-    pub(super) fn open_root(&self) -> Result<OwnedFd, Error> {
+    pub(super) fn open_init(&self) -> Result<(Process, OwnedFd), Error> {
+        let init = Process::open(self.process)?.ok_or(Error::Ended)?;
         let path = PathBuf::from(format!("/proc/{}/root", self.process.pid));
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat(CWD, &path, flags, Mode::empty())
-            .map_err(|e| Error::io("open", &path)(e.into()))
+        let root = rustix::fs::openat(CWD, &path, flags, Mode::empty());
+        // Held by pidfd and alive: then it was the container's root that was opened.
+        if init.has_ended()? {
+            return Err(Error::Ended);
+        }
+        let root = root.map_err(|errno| Error::io("open", &path)(errno.into()))?;
+        Ok((init, root))
     }
 }
 

@@ -171,17 +171,13 @@ impl Copy<'_> {
     }
 
     fn criu<'a>(&'a self, netns: &'a NetNs, log: &'a Path) -> Criu<'a> {
+        let lab = &self.container.lab_id;
         Criu {
-            tool: self.tool,
-            lab: &self.container.lab_id,
-            netns: netns.as_fd(),
-            images: self.images,
-            log,
             cut: Cut::ByCaller,
             taken: self.taken,
             timeout: SWITCH_TIMEOUT.saturating_sub(self.began.elapsed()),
-            frozen: None,
             end: End::Own(&self.container.cgroup),
+            ..Criu::new(self.tool, lab, netns.as_fd(), self.images, log)
         }
     }
 

@@ -38,14 +38,8 @@ impl Container {
     /// Has the first process start a command, whose connections are held for the supervisor that gets their listener at
     /// this socket. Fails when the container has ended, or the program is not in it.
     pub fn detach(&self, command: &Command, listener: Option<&OwnedFd>) -> Result<Detached, Error> {
-        let init = Process::open(self.process)?.ok_or(Error::Ended)?;
+        let (init, root) = self.open_init()?;
         let config = Config::read(&self.dir)?;
-        let root = self.open_root();
-        // Held by pidfd and alive: then it was the container's root that was opened.
-        if init.has_ended()? {
-            return Err(Error::Ended);
-        }
-        let root = root?;
         let environment = environment(&config, command);
         let program = find_program(root.as_fd(), command, &environment)?;
         let cwd = command.cwd.as_deref();

@@ -64,10 +64,13 @@ const LINKS: [(&str, &str); 6] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-/// The binds of a configuration, opened where their sources can be seen: one for each mount, in its order.
-pub(in crate::nodes::container) struct World {
-    binds: Vec<Option<OwnedFd>>,
-    is_file: Vec<bool>,
+/// The binds of a configuration, opened where their sources can be seen: for each mount, in its order, none of one that
+/// is no bind.
+pub(in crate::nodes::container) struct World(Vec<Option<Bind>>);
+
+struct Bind {
+    tree: OwnedFd,
+    is_file: bool,
 }
 
 /// To be called in the runtime's mount namespace, once the root is mounted.
@@ -75,27 +78,20 @@ pub(in crate::nodes::container) fn prepare(
     config: &ContainerConfig,
     document: &Config,
 ) -> Result<World, Error> {
-    let mut world = World {
-        binds: Vec::new(),
-        is_file: Vec::new(),
-    };
     if let Err(error) = fs::metadata(&config.agent) {
         return Err(Error::Runtime {
             runtime: config.runtime.to_string(),
             message: format!("cannot look at {}: {error}", config.agent.display()),
         });
     }
-    for wanted in &document.mounts {
-        let bind = wanted.is_bind().then(|| open(wanted)).transpose()?;
-        world.binds.push(bind);
-        let is_file = wanted.is_bind() && !wanted.source.is_dir();
-        world.is_file.push(is_file);
-    }
+    let mounts = document.mounts.iter();
+    let binds = mounts.map(|wanted| wanted.is_bind().then(|| open(wanted)).transpose());
+    let binds = binds.collect::<Result<_, Error>>()?;
     bind_agent(config)?;
-    Ok(world)
+    Ok(World(binds))
 }
 
-fn open(wanted: &Mount) -> Result<OwnedFd, Error> {
+fn open(wanted: &Mount) -> Result<Bind, Error> {
     let has = |option: &str| wanted.options.iter().any(|o| o == option);
     let recursive = has("rro") || has("rnodev");
     let options = TreeOptions {
@@ -106,21 +102,23 @@ fn open(wanted: &Mount) -> Result<OwnedFd, Error> {
     };
     let tree = mount::clone_tree(&wanted.source, has("rbind"))?;
     mount::set_options(tree.as_fd(), options, recursive)?;
-    Ok(tree)
+    let is_file = !wanted.source.is_dir();
+    Ok(Bind { tree, is_file })
 }
 
 /// Binds the agent to its place in the root, whose own links are not followed.
 fn bind_agent(config: &ContainerConfig) -> Result<(), Error> {
     let rootfs = config.dir.join("rootfs");
     let root = open_in(CWD, &rootfs, ResolveFlags::empty())?;
+    let make = |at: &Path| match rustix::fs::mkdirat(&root, at, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(Error::io("make", &rootfs.join(at))(errno.into())),
+    };
     let mut at = PathBuf::new();
     let place = Path::new(AGENT_INSIDE);
     for name in place.parent().unwrap_or(place).iter().skip(1) {
         at.push(name);
-        match rustix::fs::mkdirat(&root, &at, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(Error::io("make", &rootfs.join(&at))(errno.into())),
-        }
+        make(&at)?;
         // The next name is made in a directory of the root.
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         open_in(root.as_fd(), &at, beneath)?;
@@ -130,10 +128,7 @@ fn bind_agent(config: &ContainerConfig) -> Result<(), Error> {
         }
     }
     // systemd-nspawn takes a root without it for none.
-    match rustix::fs::mkdirat(&root, "usr", Mode::from_raw_mode(0o755)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(Error::io("make", &rootfs.join("usr"))(errno.into())),
-    }
+    make(Path::new("usr"))?;
     let target = rootfs.join(place.strip_prefix("/").unwrap_or(place));
     let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::open(&target, flags, Mode::from_raw_mode(0o755))
@@ -231,14 +226,14 @@ pub(in crate::nodes::container) fn complete(
         for path in unasked {
             take_away(Path::new(path));
         }
-        let binds = world.binds.iter().zip(&world.is_file);
-        for (wanted, (bind, is_file)) in document.mounts.iter().zip(binds) {
+        for (wanted, bind) in document.mounts.iter().zip(&world.0) {
             if wanted.destination == Path::new(PROC) {
                 continue;
             }
-            make_target(&wanted.destination, *is_file)?;
+            let is_file = bind.as_ref().is_some_and(|bind| bind.is_file);
+            make_target(&wanted.destination, is_file)?;
             match bind {
-                Some(tree) => mount::attach(tree, &wanted.destination)?,
+                Some(bind) => mount::attach(&bind.tree, &wanted.destination)?,
                 None => mount_kind(wanted)?,
             }
             if wanted.destination == Path::new("/dev") {
