@@ -4,11 +4,10 @@
 //! a connection between two fresh network namespaces, is dumped, ended and restored. What is sent meanwhile and
 //! afterwards must come back in order.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::criu::{Criu, Dumped};
 use super::program::Borrowed;
 use crate::sys;
-use crate::sys::file::{Lock, write_atomically};
+use crate::sys::file::{Lock, make_private, write_atomically};
 use crate::sys::netns::{self, NetNs};
 use crate::sys::proc;
 use crate::sys::process::Process;
@@ -70,8 +69,7 @@ pub fn prove(criu: &Borrowed, agent: &Path, cache: &Path) -> Result<Verdict, sys
         return Ok(known);
     }
     let work = cache.join(format!(".criu-{}", std::process::id()));
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&work);
-    made.map_err(sys::Error::of("make", work.display()))?;
+    make_private(&work).map_err(sys::Error::of("make", work.display()))?;
     let tried = Trial::begin(agent).and_then(|mut trial| trial.move_it(criu, &work));
     // The images of a process that has ended.
     let _ = fs::remove_dir_all(&work);

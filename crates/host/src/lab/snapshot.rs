@@ -28,7 +28,7 @@ use crate::nodes::session::After;
 use crate::nodes::{Saved, Start, Stood, driver_of};
 use crate::packages::Progress;
 use crate::sys;
-use crate::sys::file::write_atomically;
+use crate::sys::file::{make_private, write_atomically};
 use crate::sys::tree;
 
 const READ: &str = "restore a node from";
@@ -244,8 +244,7 @@ impl Lab {
     /// As [`kept`](Self::kept), in a directory that is there.
     pub(super) fn place_to_keep(&self, name: &str) -> Result<PathBuf, Error> {
         let all = self.dirs.kept(&self.state.lab);
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(&all);
-        made.map_err(io_error(SAVE_IN, &all))?;
+        make_private(&all).map_err(io_error(SAVE_IN, &all))?;
         Ok(self.kept(name))
     }
 

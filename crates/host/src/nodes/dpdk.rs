@@ -13,8 +13,7 @@
 //! are in the node's own directory, and mounts there are seen by its commands only.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use latlab_model::kinds::{Bind, NodeKind};
@@ -22,7 +21,7 @@ use latlab_model::plan::{DpdkPlan, EAL_FILE_VARIABLE, EAL_VARIABLE, HUGE_PAGES_A
 
 use super::driver::Node;
 use crate::sys;
-use crate::sys::file::write_atomically;
+use crate::sys::file::{make_private, write_atomically};
 use crate::sys::vfio;
 
 /// The node's directory with these.
@@ -123,9 +122,7 @@ fn noted(node: &Node<'_>) -> PathBuf {
 }
 
 fn make_directory(path: &Path) -> Result<(), sys::Error> {
-    let mut private = DirBuilder::new();
-    let made = private.recursive(true).mode(0o700).create(path);
-    made.map_err(sys::Error::of("make", path.display()))
+    make_private(path).map_err(sys::Error::of("make", path.display()))
 }
 
 /// Notes the arguments of a VM, whose ports have these addresses inside. Returns the file's text, and its place there.

@@ -28,7 +28,7 @@ use rustix::mount::MountFlags;
 
 use crate::programs;
 use crate::sys::loop_device::LoopDevice;
-use crate::sys::{self, command, mount};
+use crate::sys::{self, command, file, mount};
 
 const FILES: &str = "files";
 const EMPTY: &str = "empty";
@@ -72,11 +72,7 @@ pub(crate) fn of(node: &NodePlan, dir: &Path) -> Vec<Held> {
 impl Held {
     /// Makes its directories and its image.
     pub(crate) fn make(&self) -> Result<(), sys::Error> {
-        let private = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir);
-        private.map_err(sys::Error::of("make", self.dir.display()))?;
+        file::make_private(&self.dir).map_err(sys::Error::of("make", self.dir.display()))?;
         let directories: &[&str] = match self.plan.kind {
             StorageType::Volume => &[FILES],
             StorageType::Overlay => &[EMPTY, UPPER, WORK],

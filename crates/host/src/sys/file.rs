@@ -1,8 +1,8 @@
 //! Files that must be whole or absent, and locks that vanish with their holder.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -103,6 +103,12 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
         }
     }
     Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Makes a directory that only its owner enters, with those above it. One that is there stays as it is.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    let mut private = DirBuilder::new();
+    private.recursive(true).mode(0o700).create(path)
 }
 
 /// Removes a file. Not an error if it is gone.

@@ -14,9 +14,8 @@
 //! both places are on this machine: the root, and those in memory (`/tmp`, `/dev/shm`), are mounted once more. To let
 //! CRIU pack and unpack each of the latter costs 7 ms.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,7 @@ use crate::borrowed::Borrowed;
 use crate::borrowed::criu::{Criu, Cut, Dumped, End, Place};
 use crate::nodes::driver::{Moved, Switch};
 use crate::nodes::stood::{Stood, monotonic_ns};
+use crate::sys::file::make_private;
 use crate::sys::mounts_of::MountsOf;
 use crate::sys::netns::NetNs;
 use crate::sys::process::Process;
@@ -55,11 +55,7 @@ pub(super) fn run(
     // That of an earlier move would be taken for the copy.
     let _ = fs::remove_file(container.dir.join(PID_FILE));
     let images = container.dir.join(IMAGES);
-    let made = DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&images);
-    made.map_err(Error::io("make", &images))?;
+    make_private(&images).map_err(Error::io("make", &images))?;
     let mounts = MountsOf::process(source.as_fd(), container.process.pid)?;
     // Both are there for a moment, in one group.
     let room = container.cgroup.doubled(&container.dir.join(LIMITS))?;

@@ -14,10 +14,10 @@
 //! <dir>/output               outputs of commands that the first process started
 //! ```
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,7 @@ use super::{hosts, rights};
 use crate::cgroup::NodeCgroup;
 use crate::nodes::storage::{Held, Ready};
 use crate::sys::cgroup_entry::CgroupEntry;
+use crate::sys::file::make_private;
 use crate::sys::process::{Exit, LAB_VARIABLE, Process};
 use crate::sys::seccomp::Filter;
 use crate::sys::spawn::{Executable, Spawn};
@@ -78,8 +79,8 @@ pub fn start(config: &ContainerConfig, cgroup: &NodeCgroup) -> Result<Running, E
     let dir = &config.dir;
     // Set-user-id programs of its layer, and its environment, are for root's eyes only.
     let private = |path: &Path| {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o700)))
+        make_private(path)
+            .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o700)))
             .map_err(Error::io("make", path))
     };
     private(dir)?;

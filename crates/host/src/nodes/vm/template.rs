@@ -33,7 +33,7 @@ use super::qmp::Qmp;
 use crate::sync::lock;
 use crate::sys::cached;
 use crate::sys::cgroup_entry::CgroupEntry;
-use crate::sys::file::{Lock, sync_directory};
+use crate::sys::file::{Lock, make_private, sync_directory};
 use crate::sys::sealed;
 
 /// Directory of the cache.
@@ -75,11 +75,7 @@ impl Templates {
         cgroup: Option<&CgroupEntry>,
         timeout: Duration,
     ) -> Result<Template, Error> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
-            .map_err(Error::io("make directory", &self.dir))?;
+        make_private(&self.dir).map_err(Error::io("make directory", &self.dir))?;
         let memory = sealed::empty_memory(config.memory_bytes)?;
         let config = common(config, Origin::Template(memory.as_fd()));
         let description = describe(&config)?;
