@@ -266,7 +266,7 @@ impl Config {
     pub(super) fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join("bundle/config.json");
         let json = fs::read(&path).map_err(Error::io("read", &path))?;
-        serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
+        serde_json::from_slice(&json).map_err(Error::io("understand", &path))
     }
 
     pub(super) fn capabilities(&self) -> Vec<u32> {

@@ -136,18 +136,18 @@ fn unwatched(runtime: Runtime) -> Result<(), ContainerError> {
     }
 }
 
-fn group(node: &Node<'_>) -> Result<NodeCgroup, Error> {
+fn container(node: &Node<'_>) -> Result<Container, Error> {
     let no_group = || Error::Other("it has no cgroup".into());
-    node.cgroup.clone().ok_or_else(no_group)
+    container_in(node, node.cgroup.as_ref().ok_or_else(no_group)?)
 }
 
-fn container(node: &Node<'_>) -> Result<Container, Error> {
+fn container_in(node: &Node<'_>, cgroup: &NodeCgroup) -> Result<Container, Error> {
     Ok(Container {
         lab_id: node.lab_id.to_owned(),
         dir: node.dir.clone(),
         agent: node.agent.to_owned(),
         process: node.process()?,
-        cgroup: group(node)?,
+        cgroup: cgroup.clone(),
     })
 }
 
@@ -241,13 +241,7 @@ impl Prepared for PreparedContainer {
         let no_target = || Error::Other("no network namespace was made for it".into());
         let to = target.netns.as_ref().ok_or_else(no_target)?;
         let tool = checkpoint::proven_criu(node.agent, node.cache)?;
-        let container = Container {
-            lab_id: node.lab_id.to_owned(),
-            dir: node.dir.clone(),
-            agent: node.agent.to_owned(),
-            process: node.process()?,
-            cgroup: start.cgroup.clone(),
-        };
+        let container = container_in(node, start.cgroup)?;
         let from = NetNs::open(&node.netns)?;
         Ok(moving::run(&container, &from, to, &tool, switch)?)
     }

@@ -71,8 +71,11 @@ impl Error {
         })
     }
 
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn io<E: Into<io::Error>>(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> Self {
         let failed = sys::Error::of(action, path.display());
-        |source: io::Error| Self::Sys(failed(source))
+        |source: E| Self::Sys(failed(source))
     }
 }

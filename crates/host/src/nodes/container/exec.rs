@@ -109,7 +109,7 @@ impl Container {
         if init.has_ended()? {
             return Err(Error::Ended);
         }
-        let root = root.map_err(|errno| Error::io("open", &path)(errno.into()))?;
+        let root = root.map_err(Error::io("open", &path))?;
         Ok((init, root))
     }
 }

@@ -18,7 +18,7 @@ const PARTIAL: &str = ".hosts.latlab";
 /// Puts `text` in the upper directory of a layer before it is mounted over `image`. The kernel would copy the image's
 /// `/etc` first. Returns false, and writes nothing, where only [`write`] gives the same result: the image's `/etc` is no directory, or has attributes that would be lost.
 pub(super) fn write_in_upper(image: &Path, upper: &Path, text: &str) -> Result<bool, Error> {
-    let failed = |errno: Errno| Error::io("write the hosts file in", upper)(errno.into());
+    let failed = |errno: Errno| Error::io("write the hosts file in", upper)(errno);
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(original) = rustix::fs::open(image.join(DIRECTORY), flags, Mode::empty()) else {
         return Ok(false);
@@ -59,7 +59,7 @@ fn fill(mut file: File, text: &str) -> std::io::Result<()> {
 /// which is followed as it leads inside, and its file may be one, which is replaced. An image whose `/etc`
 /// is no directory, or cannot be written, has no names.
 pub(super) fn write(root: &Path, text: &str) -> Result<(), Error> {
-    let failed = |errno: Errno| Error::io("write the hosts file in", root)(errno.into());
+    let failed = |errno: Errno| Error::io("write the hosts file in", root)(errno);
     let directory = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = rustix::fs::openat(CWD, root, directory, Mode::empty()).map_err(failed)?;
     match rustix::fs::mkdirat(&top, DIRECTORY, Mode::from_raw_mode(0o755)) {

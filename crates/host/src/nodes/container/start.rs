@@ -252,7 +252,7 @@ impl RootMount {
     pub(super) fn read(dir: &Path) -> Result<Self, Error> {
         let path = Self::path(dir);
         let json = fs::read(&path).map_err(Error::io("read", &path))?;
-        serde_json::from_slice(&json).map_err(|e| Error::io("understand", &path)(e.into()))
+        serde_json::from_slice(&json).map_err(Error::io("understand", &path))
     }
 
     /// The image's root directory.

@@ -94,7 +94,7 @@ fn open_outputs(root: BorrowedFd<'_>) -> Result<OwnedFd, Error> {
     let path = Path::new(OUTPUT_INSIDE);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-    opened.map_err(|errno| Error::io("open", path)(errno.into()))
+    opened.map_err(Error::io("open", path))
 }
 
 /// `held` are a filter and a socket for its listener.

@@ -112,7 +112,7 @@ fn bind_agent(config: &ContainerConfig) -> Result<(), Error> {
     let root = open_in(CWD, &rootfs, ResolveFlags::empty())?;
     let make = |at: &Path| match rustix::fs::mkdirat(&root, at, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(Error::io("make", &rootfs.join(at))(errno.into())),
+        Err(errno) => Err(Error::io("make", &rootfs.join(at))(errno)),
     };
     let mut at = PathBuf::new();
     let place = Path::new(AGENT_INSIDE);
@@ -132,7 +132,7 @@ fn bind_agent(config: &ContainerConfig) -> Result<(), Error> {
     let target = rootfs.join(place.strip_prefix("/").unwrap_or(place));
     let flags = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::open(&target, flags, Mode::from_raw_mode(0o755))
-        .map_err(|errno| Error::io("make", &target)(errno.into()))?;
+        .map_err(Error::io("make", &target))?;
     mount::bind(&config.agent, &target, false)?;
     Ok(mount::make_read_only(&target)?)
 }
@@ -144,7 +144,7 @@ fn open_in(
 ) -> Result<OwnedFd, Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve)
-        .map_err(|errno| Error::io("open", path)(errno.into()))
+        .map_err(Error::io("open", path))
 }
 
 /// Gives the runtime directories of its own in the places where it keeps what it knows of all its containers.
@@ -173,8 +173,7 @@ pub(super) fn keep_apart(dir: &Path) -> Result<(), Error> {
         fs::create_dir(&target).map_err(Error::io("make", &target))?;
         mount::bind(&source, &target, true)?;
     }
-    rustix::mount::mount_move(&apart, run)
-        .map_err(|errno| Error::io("mount at", run)(errno.into()))?;
+    rustix::mount::mount_move(&apart, run).map_err(Error::io("mount at", run))?;
     let layers = dir.join("layers");
     fs::create_dir_all(&layers).map_err(Error::io("make", &layers))?;
     mount::tmpfs(&layers, SIZE)?;
@@ -305,7 +304,7 @@ fn make_devices(document: &Config) -> Result<(), Error> {
         let made = rustix::fs::mknodat(CWD, &path, FileType::CharacterDevice, everybodys, device);
         // The mask of new files' modes does not count for changes.
         made.and_then(|()| rustix::fs::chmod(&path, everybodys))
-            .map_err(|errno| Error::io("make", &path)(errno.into()))?;
+            .map_err(Error::io("make", &path))?;
     }
     for (name, target) in LINKS {
         let path = Path::new("/dev").join(name);
