@@ -20,7 +20,6 @@
 mod attach;
 mod builder;
 mod configure;
-mod connect;
 mod control;
 mod error;
 mod follow;
