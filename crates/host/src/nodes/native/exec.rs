@@ -1,17 +1,18 @@
 //! A command of a native node.
 
 use std::fs::{self, File};
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use super::{names, storage};
+use super::storage;
 use crate::cgroup::NodeCgroup;
 use crate::nodes::driver::Node;
 use crate::nodes::output;
 use crate::nodes::piped::{PipedSession, Streams};
 use crate::nodes::session::{Command, Detached, Error};
 use crate::sys;
-use crate::sys::named::with_names;
+use crate::sys::file::write_atomically;
+use crate::sys::named::{Names, with_names};
 use crate::sys::netns::NetNs;
 use crate::sys::notify::NotifyFilter;
 use crate::sys::process::Process;
@@ -90,5 +91,23 @@ fn spawn(
         return Ok(spawn.start()?);
     }
     let mounts = storage::mounts(node)?;
-    with_names(names::of(node, &mounts)?, || Ok(spawn.start()?))
+    with_names(names(node, &mounts)?, || Ok(spawn.start()?))
+}
+
+/// The names that a command of the node finds. Its hosts file is written with its first command: most nodes of a large lab
+/// never run one. Containers and guests get theirs as they start.
+fn names<'a>(node: &'a Node<'_>, mounts: &'a [(OwnedFd, PathBuf)]) -> Result<Names<'a>, Error> {
+    if !node.hosts.exists() {
+        if let Some(directory) = node.hosts.parent() {
+            fs::create_dir_all(directory).map_err(sys::Error::of("make", directory.display()))?;
+        }
+        // Two first commands at once both write it, and either finds it whole.
+        write_atomically(&node.hosts, node.hosts_file().as_bytes(), 0o644)?;
+    }
+    Ok(Names {
+        host_name: &node.plan.name,
+        hosts: &node.hosts,
+        labs: node.labs,
+        mounts,
+    })
 }

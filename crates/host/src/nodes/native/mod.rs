@@ -3,7 +3,6 @@
 
 mod driver;
 mod exec;
-mod names;
 mod storage;
 
 pub(super) use driver::Native;
