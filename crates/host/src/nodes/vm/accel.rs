@@ -100,12 +100,9 @@ fn kept(memory: &Path, holds_for: &str) -> Option<Verdict> {
 }
 
 fn identity(kernel: &Kernel) -> Result<String, Error> {
-    let read = |path: &str| {
-        let text = fs::read_to_string(path).map_err(sys::Error::of("read", path))?;
-        Ok::<_, Error>(text.trim().to_owned())
-    };
     let boot = proc::boot_id()?;
-    let release = read("/proc/sys/kernel/osrelease")?;
+    let host = rustix::system::uname();
+    let release = host.release().to_string_lossy();
     let version = Command::new(PROGRAM).arg("--version").output();
     let version = version.map_err(|source| Error::Qemu { source })?;
     let version = String::from_utf8_lossy(&version.stdout);
