@@ -1,7 +1,6 @@
 //! Preparation of nodes: images are unpacked and kernels downloaded into the cache, where they serve the next
 //! deployment even if this one fails. Nodes with the same image or kernel share it.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ pub(crate) struct Preparation<'a> {
     /// For what of the machine's own files nodes may not see.
     pub search: Option<Search>,
     /// Paths in the cache that were handed out.
-    cached: RefCell<BTreeSet<PathBuf>>,
+    cached: BTreeSet<PathBuf>,
     progress: &'a dyn Fn(&str),
 }
 
@@ -55,7 +54,7 @@ impl<'a> Preparation<'a> {
             kernels: BTreeMap::new(),
             templates: Arc::new(Templates::new(cache)),
             search: None,
-            cached: RefCell::default(),
+            cached: BTreeSet::new(),
             progress,
         }
     }
@@ -81,19 +80,16 @@ impl<'a> Preparation<'a> {
         Ok(view.hiding(&root.hide)?)
     }
 
-    fn note(&self, path: &Path) {
+    fn note(&mut self, path: &Path) {
         if path.starts_with(self.cache) {
-            self.cached.borrow_mut().insert(path.to_owned());
+            self.cached.insert(path.to_owned());
         }
     }
 
     /// Paths in the cache that the nodes use.
     pub fn cached(&self) -> Vec<String> {
-        let cached = self.cached.borrow();
-        cached
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect()
+        let cached = self.cached.iter();
+        cached.map(|path| path.display().to_string()).collect()
     }
 
     /// A path of the lab's file.
@@ -113,12 +109,13 @@ impl<'a> Preparation<'a> {
     }
 
     /// The file system images of a guest that has a disk: its root's and, if the root can load any, its kernel's modules'.
-    pub fn disks(&self, root: &RootView, kernel: &Kernel) -> Result<GuestDisks, Error> {
+    pub fn disks(&mut self, root: &RootView, kernel: &Kernel) -> Result<GuestDisks, Error> {
         let make = |dir: &Path, hidden: &[PathBuf]| self.disks.of(dir, hidden, self.progress);
         // A link of the image may lead outside of it, so it is only looked whether the name is there.
-        let is_there = |name: &&str| fs::symlink_metadata(root.dir.join(name)).is_ok();
-        let mut loaders = ["sbin/modprobe", "usr/sbin/modprobe"].iter().copied();
-        let loads = loaders.any(|name| is_there(&name));
+        let is_there = |name: &str| fs::symlink_metadata(root.dir.join(name)).is_ok();
+        let loads = ["sbin/modprobe", "usr/sbin/modprobe"]
+            .into_iter()
+            .any(is_there);
         // Those of the image's own kernel are in the image.
         let modules = kernel.modules.as_deref().filter(|_| loads);
         let modules = modules.filter(|dir| !dir.starts_with(&root.dir));
