@@ -89,23 +89,12 @@ impl Lab {
     }
 
     pub(super) fn node(&self, name: &str) -> Result<(usize, &NodePlan), Error> {
-        let found = self
-            .state
-            .plan
-            .nodes
-            .iter()
-            .enumerate()
-            .find(|(_, n)| n.name == name);
+        let nodes = self.state.plan.nodes.iter();
+        let found = nodes.clone().enumerate().find(|(_, n)| n.name == name);
         found.ok_or_else(|| Error::NoNode {
             lab: self.state.lab.clone(),
             node: name.to_string(),
-            nodes: self
-                .state
-                .plan
-                .nodes
-                .iter()
-                .map(|n| n.name.clone())
-                .collect(),
+            nodes: nodes.map(|n| n.name.clone()).collect(),
         })
     }
 

@@ -69,11 +69,8 @@ impl Prepared {
             return;
         };
         let found = search.end();
-        let roots = self
-            .nodes
-            .iter_mut()
-            .flatten()
-            .filter_map(|node| node.root());
+        let nodes = self.nodes.iter_mut().flatten();
+        let roots = nodes.filter_map(|node| node.root());
         for root in roots.filter(|root| root.of_host) {
             *root = root.clone().also_hiding(&found);
         }
@@ -81,10 +78,8 @@ impl Prepared {
 
     /// Images whose hidden paths a layer is to cover.
     pub fn covered(&self) -> impl Iterator<Item = &RootView> {
-        self.nodes
-            .iter()
-            .flatten()
-            .filter_map(|node| node.covered())
+        let nodes = self.nodes.iter().flatten();
+        nodes.filter_map(|node| node.covered())
     }
 }
 

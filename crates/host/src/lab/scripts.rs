@@ -143,11 +143,8 @@ impl Lab {
             let Some(script) = &node.run else { continue };
             let mut session = self.start(&node.name, &Command::shell(script))?;
             drop(session.take_stdin());
-            for mut stream in session
-                .take_stdout()
-                .into_iter()
-                .chain(session.take_stderr())
-            {
+            let outputs = [session.take_stdout(), session.take_stderr()];
+            for mut stream in outputs.into_iter().flatten() {
                 std::thread::spawn(move || io::copy(&mut stream, &mut io::sink()));
             }
             running.0.push(session);

@@ -37,10 +37,8 @@ pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
     let owner = tuning::lab_owner(&plan.lab);
     let applied = tuning::apply(&owner, &changes, dirs, &root, &mut |_, _, _| {});
     let applied = applied.map_err(refused)?;
-    let first = applied
-        .knobs
-        .iter()
-        .find_map(|k| Some((k.knob, k.refused.first()?)));
+    let mut knobs = applied.knobs.iter();
+    let first = knobs.find_map(|k| Some((k.knob, k.refused.first()?)));
     match first {
         None => Ok(()),
         Some((knob, problem)) => Err(failed(
@@ -56,11 +54,8 @@ pub(super) fn apply(dirs: &Dirs, plan: &Plan) -> Result<(), Error> {
 /// Nodes that share several CPUs want the scheduler to spread them: an `isolated` partition leaves
 /// every thread where it was born, `root` balances within.
 fn balance_pool(profile: &mut Profile, plan: &Plan) {
-    let shared = plan
-        .blueprint
-        .pool
-        .as_ref()
-        .map_or(0, |pool| pool.cpus.len());
+    let pool = plan.blueprint.pool.as_ref();
+    let shared = pool.map_or(0, |pool| pool.cpus.len());
     if shared > 1 && profile.knobs.contains_key("cpuset") {
         // The catalogue has this word; a test of the profiles reads it.
         profile.want("cpuset", "root").ok();

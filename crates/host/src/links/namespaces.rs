@@ -92,14 +92,11 @@ fn has_inside(plan: &Plan, index: usize) -> bool {
         }
         _ => return true,
     }
-    let kinds = link.endpoints.iter().map(|end| plan.nodes[end.node].kind());
-    let vms = link
-        .endpoints
-        .iter()
-        .filter(|end| plan.nodes[end.node].kind().is_guest());
+    let mut ends = link.endpoints.iter();
+    let mut kinds = ends.clone().map(|end| plan.nodes[end.node].kind());
     kinds.clone().any(NodeKind::is_host)
-        || kinds.clone().all(NodeKind::is_guest)
-        || vms.clone().any(|end| !end.impairment.is_none())
+        || kinds.all(NodeKind::is_guest)
+        || ends.any(|end| plan.nodes[end.node].kind().is_guest() && !end.impairment.is_none())
 }
 
 pub(super) fn inside_name(link: &LinkPlan) -> String {

@@ -41,14 +41,11 @@ pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<V
     };
     let maker = on_host.as_mut().unwrap_or(&mut at.handle);
     let index = maker.link_index(parent).map_err(link.refused())?;
-    for end in link
-        .ends()
-        .map(|end| link.end(end))
-        .filter(|end| !end.is_vm())
-    {
+    let ends: Vec<End<'_>> = link.ends().map(|end| link.end(end)).collect();
+    for end in ends.iter().filter(|end| !end.is_vm()) {
         // One for the root namespace is prepared inside, wherever the parent is.
-        let home = link.home(&end)?;
-        let interface = attach::node_interface(&end, home.as_ref());
+        let home = link.home(end)?;
+        let interface = attach::node_interface(end, home.as_ref());
         let interface = interface.netns(home.as_ref().unwrap_or(&at.netns).as_fd());
         slice(
             link,
@@ -59,9 +56,9 @@ pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<V
         )?;
     }
     let mut taps = Vec::new();
-    for end in link.ends().map(|end| link.end(end)).filter(End::is_vm) {
+    for end in ends.iter().filter(|end| end.is_vm()) {
         let name = port(end.number);
-        let interface = macvtap::interface(&end, &name).netns(at.netns.as_fd());
+        let interface = macvtap::interface(end, &name).netns(at.netns.as_fd());
         let kind = LinkKind::Macvtap {
             parent: index,
             is_alone: false,
@@ -69,8 +66,8 @@ pub(super) fn make(link: &LinkBuilder<'_>, parent: Option<&str>) -> Result<Vec<V
         slice(link, maker, &NewLink::new(interface, kind).up().request())?;
         taps.push((end, name));
     }
-    for end in link.ends().map(|end| link.end(end)).filter(End::is_host) {
-        attach::move_to_root(link, &mut at.handle, &end)?;
+    for end in ends.iter().filter(|end| end.is_host()) {
+        attach::move_to_root(link, &mut at.handle, end)?;
     }
     taps.iter()
         .map(|(end, name)| macvtap::open(link, &mut at, end, name))

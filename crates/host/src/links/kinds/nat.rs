@@ -48,21 +48,11 @@ pub(super) fn make(link: &LinkBuilder<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>,
     fix_address(link, &mut at)?;
     let mut taps = Vec::new();
     taps.extend(attach::to_port(link, &mut at, &link.end(0), OUTSIDE)?);
-    taps.extend(attach::to_bridge(
-        link,
-        &mut at,
-        switch,
-        link.ends().skip(1),
-    )?);
-    let settings = || {
-        ROUTER
-            .iter()
-            .try_for_each(|(key, value)| netns::set_sysctl(key, value))
-    };
-    at.netns
-        .run(settings)
-        .and_then(|set| set)
-        .map_err(link.failed())?;
+    let inner = link.ends().skip(1);
+    taps.extend(attach::to_bridge(link, &mut at, switch, inner)?);
+    let set = |(key, value): &(&str, &str)| netns::set_sysctl(key, value);
+    let set = at.netns.run(|| ROUTER.iter().try_for_each(set));
+    set.and_then(|set| set).map_err(link.failed())?;
     // The rules first: from the moment the router forwards, it translates.
     load_rules(link, plan, &at)?;
     give_addresses(link, plan, &mut at)?;
@@ -72,18 +62,12 @@ pub(super) fn make(link: &LinkBuilder<'_>, plan: &NatPlan) -> Result<Vec<VmEnd>,
 /// Keeps the switch's Ethernet address, which the inside nodes resolve, from changing with its
 /// ports: a switch takes the lowest of theirs unless it was given one.
 fn fix_address(link: &LinkBuilder<'_>, at: &mut NetnsHandle) -> Result<(), Error> {
-    let own = at
-        .handle
-        .link(INSIDE)
-        .map_err(link.refused())?
-        .and_then(|switch| switch.mac);
-    match own {
-        Some(mac) => at
-            .handle
-            .apply(&LinkChange::of(INSIDE).mac(mac).request())
-            .map_err(link.refused()),
-        None => Ok(()),
-    }
+    let switch = at.handle.link(INSIDE).map_err(link.refused())?;
+    let Some(mac) = switch.and_then(|switch| switch.mac) else {
+        return Ok(());
+    };
+    let change = LinkChange::of(INSIDE).mac(mac).request();
+    at.handle.apply(&change).map_err(link.refused())
 }
 
 /// The router's own addresses first: masquerading uses the first of a subnet.
@@ -95,31 +79,19 @@ fn give_addresses(
     let outside = at.handle.link_index(OUTSIDE).map_err(link.refused())?;
     let inside = at.handle.link_index(INSIDE).map_err(link.refused())?;
     let published = plan.published.iter().flatten();
-    let outer = plan
-        .outside
-        .iter()
-        .chain(published)
-        .map(|net| (outside, net));
-    let all = outer.chain(plan.inside.iter().map(|net| (inside, net)));
-    let requests: Vec<Request<'_>> = all
-        .map(|(interface, net)| address(interface, net))
-        .collect();
+    let outer = plan.outside.iter().chain(published);
+    let outer = outer.map(|net| address(outside, net));
+    let inner = plan.inside.iter().map(|net| address(inside, net));
+    let requests: Vec<Request<'_>> = outer.chain(inner).collect();
     at.handle.apply_all(&requests).map_err(link.refused())
 }
 
 fn load_rules(link: &LinkBuilder<'_>, plan: &NatPlan, at: &NetnsHandle) -> Result<(), Error> {
-    let inner: Vec<Vec<IpAddr>> = link
-        .ends()
-        .skip(1)
-        .map(|end| {
-            link.end(end)
-                .interface
-                .addresses
-                .iter()
-                .map(IpNet::addr)
-                .collect()
-        })
-        .collect();
+    let inner = link.ends().skip(1).map(|end| -> Vec<IpAddr> {
+        let addresses = link.end(end).interface.addresses.iter();
+        addresses.map(IpNet::addr).collect()
+    });
+    let inner: Vec<Vec<IpAddr>> = inner.collect();
     let nft = Spawn::new("nft", &link.network.lab_id).args(["-f", "-"]);
     let output = nft
         .netns(at.netns.as_fd())
@@ -166,18 +138,13 @@ fn rules(plan: &NatPlan, inner: &[Vec<IpAddr>]) -> String {
 
 /// `published : inner` for every inside end that has both in this family.
 fn translations(plan: &NatPlan, inner: &[Vec<IpAddr>], ipv6: bool) -> String {
-    let pairs = plan
-        .published
-        .iter()
-        .zip(inner)
-        .filter_map(|(published, addresses)| {
-            let outer = published
-                .iter()
-                .map(IpNet::addr)
-                .find(|a| a.is_ipv6() == ipv6)?;
-            let inner = addresses.iter().find(|a| a.is_ipv6() == ipv6)?;
-            Some(format!("{outer} : {inner}"))
-        });
+    let pairs = plan.published.iter().zip(inner);
+    let pairs = pairs.filter_map(|(published, addresses)| {
+        let mut published = published.iter().map(IpNet::addr);
+        let outer = published.find(|a| a.is_ipv6() == ipv6)?;
+        let inner = addresses.iter().find(|a| a.is_ipv6() == ipv6)?;
+        Some(format!("{outer} : {inner}"))
+    });
     pairs.collect::<Vec<_>>().join(", ")
 }
 

@@ -272,14 +272,10 @@ impl Config {
     pub(super) fn capabilities(&self) -> Vec<u32> {
         let number = |name: &String| {
             let name = name.strip_prefix("CAP_")?;
-            CAPABILITIES.iter().position(|known| *known == name)
+            let number = CAPABILITIES.iter().position(|known| *known == name)?;
+            Some(number as u32)
         };
-        let bounding = &self.process.capabilities.bounding;
-        bounding
-            .iter()
-            .filter_map(number)
-            .map(|n| n as u32)
-            .collect()
+        self.capability_names().iter().filter_map(number).collect()
     }
 
     /// The names of [`capabilities`](Self::capabilities), with `CAP_`.
@@ -346,14 +342,8 @@ fn environment(input: &Input<'_>) -> Vec<String> {
     env.insert("PATH", PATH);
     env.insert("HOME", "/root");
     env.insert("HOSTNAME", input.hostname);
-    env.extend(
-        input
-            .root
-            .config
-            .env
-            .iter()
-            .filter_map(|v| v.split_once('=')),
-    );
+    let image = input.root.config.env.iter();
+    env.extend(image.filter_map(|v| v.split_once('=')));
     env.extend(input.env.iter().map(|(name, value)| (&**name, &**value)));
     env.insert(input.label.0, input.label.1);
     env.into_iter()

@@ -116,11 +116,8 @@ impl Container {
 
 /// The container's environment with the command's own over it.
 pub(super) fn environment<'a>(config: &'a Config, command: &'a Command) -> Vec<(&'a str, &'a str)> {
-    let own = config
-        .process
-        .env
-        .iter()
-        .filter_map(|variable| variable.split_once('='));
+    let own = config.process.env.iter();
+    let own = own.filter_map(|variable| variable.split_once('='));
     own.chain(command.env.iter().map(|(name, value)| (&**name, &**value)))
         .collect()
 }
@@ -142,19 +139,13 @@ pub(super) fn find_program(
     if name.contains('/') {
         return Ok(PathBuf::from(name));
     }
-    let path = environment
-        .iter()
-        .rev()
-        .find(|(name, _)| *name == "PATH")
-        .map_or("", |(_, p)| p);
-    let found = path
-        .split(':')
-        .filter(|dir| dir.starts_with('/'))
-        .map(|dir| Path::new(dir).join(name));
-    found
-        .into_iter()
-        .find(|file| is_program(root, file))
-        .ok_or_else(|| failed(&format!("not found in PATH={path}")))
+    let mut variables = environment.iter().rev();
+    let path = variables.find(|(name, _)| *name == "PATH");
+    let path = path.map_or("", |(_, path)| path);
+    let directories = path.split(':').filter(|dir| dir.starts_with('/'));
+    let mut files = directories.map(|dir| Path::new(dir).join(name));
+    let found = files.find(|file| is_program(root, file));
+    found.ok_or_else(|| failed(&format!("not found in PATH={path}")))
 }
 
 /// Whether `file` is an executable file below `root`, links followed as they lead inside.

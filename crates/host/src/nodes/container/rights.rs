@@ -13,10 +13,8 @@ pub(super) fn is_filtered(process: &Process) -> bool {
 /// The first process must have no right beyond those that it was to get.
 pub(super) fn check(process: &Process, document: &Config) -> Result<(), Error> {
     let status = Status::of(process.id().pid)?;
-    let wanted = document
-        .capabilities()
-        .iter()
-        .fold(0, |set, n| set | 1u64 << n);
+    let wanted = document.capabilities().into_iter();
+    let wanted = wanted.fold(0, |set, n| set | 1u64 << n);
     let is_within = |name: &str| {
         let set = u64::from_str_radix(status.field(name), 16);
         set.is_ok_and(|set| set & !wanted == 0)

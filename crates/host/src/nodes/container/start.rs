@@ -178,11 +178,8 @@ fn mount_root(config: &ContainerConfig) -> Result<Vec<PathBuf>, Error> {
     let mount_top = || -> Result<bool, Error> {
         let layer = layers.join("0");
         make_layer(&layer)?;
-        let etc_is_mounted = config
-            .root
-            .submounts
-            .iter()
-            .any(|at| at == Path::new("/etc"));
+        let mut submounts = config.root.submounts.iter();
+        let etc_is_mounted = submounts.any(|at| at == Path::new("/etc"));
         let has_hosts = !etc_is_mounted
             && hosts::write_in_upper(&config.root.dir, &layer.join(UPPER), &config.hosts)?;
         mount_layer(Path::new(""), &layer)?;
@@ -280,11 +277,8 @@ fn mount_storage(config: &ContainerConfig, all: &[Ready<'_>]) -> Result<Vec<Bind
             read_only: false,
         })
     };
-    let mut binds: Vec<Bind> = all
-        .iter()
-        .enumerate()
-        .map(mount)
-        .collect::<Result<_, _>>()?;
+    let binds = all.iter().enumerate().map(mount);
+    let mut binds: Vec<Bind> = binds.collect::<Result<_, _>>()?;
     if let Some(huge_pages) = &config.huge_pages {
         let at = config.dir.join(STORAGE).join("pages");
         fs::create_dir_all(&at).map_err(Error::io("make", &at))?;

@@ -111,11 +111,8 @@ fn decompress(payload: &[u8]) -> Result<Vec<u8>, Error> {
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd(&payload[..body], &mut kernel).map_err(damaged)?,
         [0x1f, 0x8b, ..] => {
-            let decoder = flate2::read::GzDecoder::new(payload);
-            decoder
-                .take(KERNEL_LIMIT_BYTES)
-                .read_to_end(&mut kernel)
-                .map_err(damaged)?;
+            let mut decoder = flate2::read::GzDecoder::new(payload).take(KERNEL_LIMIT_BYTES);
+            decoder.read_to_end(&mut kernel).map_err(damaged)?;
         }
         [0x02, 0x21, 0x4c, 0x18, ..] => kernel = lz4_legacy(&payload[4..body])?,
         [0x7f, b'E', b'L', b'F', ..] => kernel = payload.to_vec(),
@@ -161,13 +158,8 @@ fn lz4_legacy(mut bytes: &[u8]) -> Result<Vec<u8>, Error> {
 fn has_pvh_note(elf: &[u8]) -> bool {
     const PT_NOTE: u64 = 4;
     let number = |at: usize, size: usize| -> Option<u64> {
-        let bytes = elf.get(at..at.checked_add(size)?)?;
-        Some(
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |value, byte| value << 8 | u64::from(*byte)),
-        )
+        let bytes = elf.get(at..at.checked_add(size)?)?.iter().rev();
+        Some(bytes.fold(0, |value, byte| value << 8 | u64::from(*byte)))
     };
     let find = || -> Option<bool> {
         if !elf.starts_with(b"\x7fELF\x02\x01") {

@@ -284,10 +284,8 @@ impl Channel {
             argv,
             ..Exec::default()
         })?;
-        let written = session
-            .stdin
-            .take()
-            .map(|mut stdin| stdin.write_all(text.as_bytes()));
+        let stdin = session.stdin.take();
+        let written = stdin.map(|mut stdin| stdin.write_all(text.as_bytes()));
         let refused = |message: String| Error::Refused {
             errno: 0,
             message: format!("write {path}: {message}"),

@@ -70,10 +70,8 @@ fn run(channel: &Channel, words: &[&str]) -> Result<String, String> {
         _ => {
             let said = text(&stderr);
             let said = said.trim();
-            Err(said
-                .strip_prefix("latlab-agent: ")
-                .unwrap_or(said)
-                .to_owned())
+            let reason = said.strip_prefix("latlab-agent: ").unwrap_or(said);
+            Err(reason.to_owned())
         }
     }
 }

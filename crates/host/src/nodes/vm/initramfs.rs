@@ -179,20 +179,15 @@ fn is_static_program(elf: &[u8]) -> bool {
     if !elf.starts_with(b"\x7fELF\x02\x01") || elf.get(18..20) != Some(&X86_64) {
         return false;
     }
-    let field = |at: usize| {
-        Some(usize::from(u16::from_le_bytes([
-            *elf.get(at)?,
-            *elf.get(at + 1)?,
-        ])))
+    let table = || -> Option<[usize; 3]> {
+        let field = |at: usize| {
+            let bytes = elf.get(at..)?.first_chunk::<2>()?;
+            Some(usize::from(u16::from_le_bytes(*bytes)))
+        };
+        let table = u64::from_le_bytes(*elf.get(0x20..)?.first_chunk::<8>()?);
+        Some([usize::try_from(table).ok()?, field(0x36)?, field(0x38)?])
     };
-    let table = elf
-        .get(0x20..0x28)
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(u64::from_le_bytes);
-    let (Some(table), Some(size), Some(count)) = (table, field(0x36), field(0x38)) else {
-        return false;
-    };
-    let Ok(table) = usize::try_from(table) else {
+    let Some([table, size, count]) = table() else {
         return false;
     };
     count > 0

@@ -181,14 +181,10 @@ impl Qmp {
                 return Ok(result.take());
             }
             if let Some(error) = answer.get("error") {
-                let description = error
-                    .get("desc")
-                    .and_then(Value::as_str)
-                    .unwrap_or("no reason");
-                let (command, description) = (command.to_owned(), description.to_owned());
+                let description = error.get("desc").and_then(Value::as_str);
                 return Err(Error::Refused {
-                    command,
-                    description,
+                    command: command.to_owned(),
+                    description: description.unwrap_or("no reason").to_owned(),
                 });
             }
         }
@@ -219,10 +215,8 @@ impl Qmp {
                     return Err(self.socket_error("read from", source));
                 }
                 Ok(bytes) => {
-                    let end = bytes
-                        .iter()
-                        .position(|b| *b == b'\n')
-                        .map_or(bytes.len(), |at| at + 1);
+                    let end = bytes.iter().position(|b| *b == b'\n');
+                    let end = end.map_or(bytes.len(), |at| at + 1);
                     line.extend_from_slice(&bytes[..end]);
                     self.stream.consume(end);
                 }
