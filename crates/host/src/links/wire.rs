@@ -61,9 +61,5 @@ impl Wire {
 }
 
 fn namespace() -> Result<NetNs, Error> {
-    let made = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| netns::unshare().and_then(|()| NetNs::current()));
-        thread.join()
-    });
-    made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    netns::on_thread(|| netns::unshare().and_then(|()| NetNs::current()))
 }
