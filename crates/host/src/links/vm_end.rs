@@ -39,13 +39,4 @@ impl NicBackend {
             NicBackend::Tap(_) | NicBackend::VhostUser(_) => None,
         }
     }
-
-    /// The same without taps, which have one owner.
-    pub(crate) fn clone_socket(&self) -> NicBackend {
-        match self {
-            NicBackend::Tap(_) => NicBackend::Tap(Vec::new()),
-            NicBackend::VhostUser(socket) => NicBackend::VhostUser(socket.clone()),
-            NicBackend::Card(card) => NicBackend::Card(card.clone()),
-        }
-    }
 }

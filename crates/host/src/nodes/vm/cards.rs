@@ -24,9 +24,11 @@ pub(super) fn taken_from(
     vm.health().map_err(|_| Error::CardsGone)?;
     let mut next = FIRST_FD;
     let mut take = |backend: &NicBackend| -> Result<NicBackend, Error> {
-        let NicBackend::Tap(_) = backend else {
-            return Ok(backend.clone_socket());
-        };
+        match backend {
+            NicBackend::Tap(_) => {}
+            NicBackend::VhostUser(socket) => return Ok(NicBackend::VhostUser(socket.clone())),
+            NicBackend::Card(card) => return Ok(NicBackend::Card(card.clone())),
+        }
         let queues = i32::from(shape.queues.max(1));
         let numbers = next..next + queues;
         // Descriptors of vhost follow those of the card's taps.
