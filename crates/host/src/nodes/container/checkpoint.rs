@@ -12,7 +12,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::drain::{self, Drained};
 use super::error::Error;
@@ -45,11 +45,6 @@ pub fn proven_criu(agent: &Path, cache: &Path) -> Result<Borrowed, Error> {
     } else {
         Err(Error::Unproven(verdict.reason))
     }
-}
-
-/// The image's root directory, which a restore needs as it was.
-pub fn image(dir: &Path) -> Result<PathBuf, Error> {
-    Ok(RootMount::read(dir)?.image().to_owned())
 }
 
 /// Saves a container in an empty directory that only root enters. Returns the names of its files, and when it stood still

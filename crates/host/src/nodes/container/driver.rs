@@ -12,7 +12,7 @@ use super::error::Error as ContainerError;
 use super::handle::{Container, ContainerConfig};
 use super::mend;
 use super::moving;
-use super::start;
+use super::start::{self, RootMount};
 use crate::borrowed::{Borrowed, Tool};
 use crate::cgroup::{Limits, NodeCgroup};
 use crate::images::RootView;
@@ -119,8 +119,9 @@ impl Driver for ContainerPlan {
 
 /// All that a restore needs beyond the lab's file: the layer, links and neighbours are this deployment's.
 fn machine(node: &Node<'_>, tool: &Borrowed) -> Result<String, Error> {
-    let image = checkpoint::image(&node.dir)?;
-    let (image, version, lab) = (image.display(), &tool.version, node.lab_id);
+    // The image's root directory, which a restore needs as it was.
+    let root = RootMount::read(&node.dir)?;
+    let (image, version, lab) = (root.image().display(), &tool.version, node.lab_id);
     let kernel = rustix::system::uname();
     let kernel = kernel.release().to_string_lossy();
     Ok(format!(
