@@ -69,21 +69,16 @@ pub(super) fn settle(
         }
         // Nothing of it has ended or was dumped.
         (Found::Before, Act::Restore) => {}
-        (Found::Before, Act::Move) => {
-            let members = container.cgroup.pids()?;
-            let sources = standstill::below(&members, container.process.pid);
-            standstill::end_others(&container.cgroup, &sources);
-            standstill::go_on(
-                &container.cgroup,
-                &standstill::stopped_before(&container.dir),
-            );
-        }
-        (Found::Before, Act::Save) => {
-            unlock(&container.lab_id, netns)?;
-            standstill::go_on(
-                &container.cgroup,
-                &standstill::stopped_before(&container.dir),
-            );
+        (Found::Before, _) => {
+            if act == Act::Move {
+                let members = container.cgroup.pids()?;
+                let sources = standstill::below(&members, container.process.pid);
+                standstill::end_others(&container.cgroup, &sources);
+            } else {
+                unlock(&container.lab_id, netns)?;
+            }
+            let stopped = standstill::stopped_before(&container.dir);
+            standstill::go_on(&container.cgroup, &stopped);
         }
     }
     // A copy has the filters that its listening sockets had in the dump.
