@@ -11,10 +11,7 @@ use crate::units::{BitsPerSecond, Nanos};
 use crate::words::vocabulary;
 
 /// The type of a link, which joins its endpoints.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkKind {
     #[default]
     Veth,

@@ -2,18 +2,15 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use super::reader::read;
 use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Spanned};
 
 /// One end of a measurement: a node, and optionally which of its interfaces.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     pub node: String,
     /// Interface; the first link that joins both nodes otherwise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
 }
 

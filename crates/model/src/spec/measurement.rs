@@ -7,8 +7,6 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
 use super::action::{self, Action};
 use super::ends::{Ends, Target, read_target};
 use super::name::check_name;
@@ -29,8 +27,7 @@ use crate::units::{BitsPerSecond, Bytes, Nanos};
 
 /// Which CPUs the two endpoints run on. Left to itself, the scheduler puts them now on one CPU and now on two; a
 /// wake-up costs several times as much in one case as in the other, and a result that mixes both describes neither.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pin {
     /// Each on a CPU of its own, where its node may use two.
     #[default]

@@ -1,11 +1,8 @@
 //! The words of `probe` and `protocol`.
 
-use serde::{Deserialize, Serialize};
-
 use super::reader::words;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// Request/response, one transaction in flight.
     Rr,
@@ -24,8 +21,7 @@ words!(Probe, "a probe", {
     "workload" => Workload,
 });
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
     Udp,

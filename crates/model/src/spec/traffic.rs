@@ -1,11 +1,8 @@
 //! The traffic of a measurement, and the device that carries it on: the words of `arrival`, `via`, `device`, `poll`.
 
-use serde::{Deserialize, Serialize};
-
 use super::reader::words;
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Arrival {
     #[default]
     Constant,
@@ -13,8 +10,7 @@ pub enum Arrival {
 }
 words!(Arrival, "a way packets arrive", { "constant" => Constant, "poisson" => Poisson });
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// UDP sockets, one system call a packet: as applications send.
     Socket,
@@ -26,8 +22,7 @@ pub enum Via {
 words!(Via, "a way packets leave", { "socket" => Socket, "packet" => Packet, "xdp" => Xdp });
 
 /// The device that carries packets on in the nodes that a `forward` measurement goes through.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Device {
     /// The device that the lab has there: the kernel, or a program of the node's own.
     #[default]
@@ -83,8 +78,7 @@ impl Device {
 }
 
 /// Whether latlab's forwarder spins or sleeps while nothing comes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Polling {
     #[default]
     Busy,

@@ -2,8 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
 use super::mpi::MAX_NPB_RANKS;
 use super::probe::Probe;
 use super::program::{Program, read_program};
@@ -55,8 +53,7 @@ pub enum Extract {
     Json(String),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
     Higher,
     Lower,
