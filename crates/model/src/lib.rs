@@ -25,3 +25,8 @@ pub mod state;
 pub mod traffic;
 pub mod units;
 mod words;
+
+/// Whether a document leaves a field out (`skip_serializing_if`).
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -46,12 +46,8 @@ pub struct NodeState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// How often it has moved.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub moves: u32,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// One row of `inspect`; keys follow containerlab where it has them.

@@ -160,9 +160,9 @@ pub struct Nic {
     pub hardware_timestamps: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub receive_queues: u32,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub send_queues: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<u32>,
@@ -182,10 +182,10 @@ pub struct Storage {
     pub free_bytes: u64,
     pub total_bytes: u64,
     /// Labs have their state there, and the storage of their nodes.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub of_labs: bool,
     /// Its files are in memory.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub in_memory: bool,
 }
 
@@ -197,12 +197,4 @@ pub struct GuestKernel {
     /// `uname -r` inside.
     pub release: String,
     pub path: String,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
-}
-
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }

@@ -185,11 +185,6 @@ pub struct Security {
 }
 
 impl Security {
-    /// True of what a lab gets that says nothing.
-    pub fn is_default(&self) -> bool {
-        *self == Security::default()
-    }
-
     /// Differences from the default, shown wherever the node is.
     pub fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();

@@ -20,8 +20,4 @@ impl Timestamps {
     pub fn is_hardware(self) -> bool {
         self == Timestamps::Hardware
     }
-
-    pub fn is_program(&self) -> bool {
-        *self == Timestamps::Program
-    }
 }

@@ -64,10 +64,6 @@ impl ToldTopology {
 }
 
 impl VmHardware {
-    pub fn is_plain(&self) -> bool {
-        *self == VmHardware::default()
-    }
-
     /// Differences of CPU and timers from the default, shown wherever the node is.
     pub fn facts(&self) -> Vec<String> {
         let mut facts = Vec::new();

@@ -49,7 +49,7 @@ pub enum Medium {
         /// Interfaces of the host, one for each endpoint.
         interfaces: Vec<String>,
         /// Whether their cards take timestamps.
-        #[serde(default, skip_serializing_if = "Timestamps::is_program")]
+        #[serde(default, skip_serializing_if = "crate::is_default")]
         timestamps: Timestamps,
     },
     /// Virtual functions of the host's cards.

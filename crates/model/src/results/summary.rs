@@ -12,7 +12,7 @@ use super::manifest::{HostBrief, RunState, Versions};
 use super::paper::PaperComparison;
 use super::setup::{Environment, Factor, MeasurementInfo, Topology};
 use super::tail::Tail;
-use super::trial::{ActionKind, ActionRecord, Check, Counters, Floor, is_zero};
+use super::trial::{ActionKind, ActionRecord, Check, Counters, Floor};
 use super::verdict::Verdict;
 
 /// `summary.json`.
@@ -172,7 +172,7 @@ pub struct Cell {
     /// Number of those that failed a check.
     pub overloaded: u32,
     /// Number of those that were repeated.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub repeated: u32,
     pub counters: Counters,
     /// Latency, for `rr` and `packets`.
@@ -336,7 +336,7 @@ pub struct TrialSummary {
     pub failed: Option<String>,
     pub overloaded: bool,
     /// Attempts before it that were discarded.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub repeats: u32,
     pub counters: Counters,
     /// Box of its samples, ns; absent for a stream.

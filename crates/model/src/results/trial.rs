@@ -22,10 +22,10 @@ pub struct Trial {
     pub started: String,
     pub outcome: TrialOutcome,
     /// Attempts before this one that were discarded, because others took the CPUs meanwhile.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub repeats: u32,
     /// This is such an attempt; no statistics use it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub discarded: bool,
     #[serde(default)]
     pub counters: Counters,
@@ -212,11 +212,6 @@ impl Trial {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-pub(super) fn is_zero(number: &u32) -> bool {
-    *number == 0
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum TrialOutcome {
@@ -350,10 +345,10 @@ pub struct Trace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<String>,
     /// Samples of stacks in a second of a thread's running; 0: none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub sample_rate: u32,
     /// Samples for which there was no room.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub samples_lost: u32,
     /// Unknowns that follow, one sentence each.
     #[serde(default)]

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn granted_rights_are_listed() {
-        assert!(security("{}").is_default());
+        assert_eq!(security("{}"), Security::default());
         assert!(
             security("{pids: 4096, seccomp: default}")
                 .facts()

@@ -13,7 +13,7 @@ pub struct ContainerPlan {
     pub root: RootPlan,
     pub runtime: Runtime,
     /// Rights beyond the default.
-    #[serde(default, skip_serializing_if = "Security::is_default")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub security: Security,
 }
 

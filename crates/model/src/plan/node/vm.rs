@@ -25,7 +25,7 @@ const MIN_MEMORY: Bytes = Bytes(96 << 20);
 pub struct VmPlan {
     pub root: RootPlan,
     /// The way to its root.
-    #[serde(default, skip_serializing_if = "is_share")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub root_by: GuestRoot,
     /// A flavour, a path, or [`IMAGE_KERNEL`].
     pub kernel: String,
@@ -36,9 +36,9 @@ pub struct VmPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<GuestTopology>,
     /// How its memory is provided.
-    #[serde(default, skip_serializing_if = "GuestMemory::is_plain")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub memory: GuestMemory,
-    #[serde(default, skip_serializing_if = "is_boot")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub start: GuestStart,
     /// How its CPU is provided: `kvm` or `tcg`.
     pub acceleration: Acceleration,
@@ -46,7 +46,7 @@ pub struct VmPlan {
     #[serde(default)]
     pub net: VmNet,
     /// Its CPU and timers, and what was asked of its memory.
-    #[serde(default, skip_serializing_if = "VmHardware::is_plain")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub hardware: VmHardware,
 }
 
@@ -62,14 +62,6 @@ fn usual_kernel(node: &Node) -> &'static str {
         true => IMAGE_KERNEL,
         false => USUAL_KERNEL,
     }
-}
-
-fn is_share(root: &GuestRoot) -> bool {
-    *root == GuestRoot::Share
-}
-
-fn is_boot(start: &GuestStart) -> bool {
-    *start == GuestStart::Boot
 }
 
 /// The CPU topology that a guest is told, so that its scheduler knows who shares a core and who a cache:
@@ -114,10 +106,6 @@ impl GuestMemory {
             locked: hardware.lock_memory.unwrap_or(self.locked),
             huge: hardware.huge_pages.unwrap_or(self.huge),
         }
-    }
-
-    fn is_plain(&self) -> bool {
-        *self == GuestMemory::default()
     }
 
     fn facts(self) -> impl Iterator<Item = String> {
