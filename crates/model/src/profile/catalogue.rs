@@ -140,10 +140,6 @@ pub fn knob(name: &str) -> Option<(&'static str, Kind)> {
     KNOBS.iter().find(|(known, _)| *known == name).copied()
 }
 
-pub fn boot_parameter(name: &str) -> Option<(&'static str, Kind)> {
-    BOOT.iter().find(|(known, _)| *known == name).copied()
-}
-
 pub fn known_knob(name: &str) -> Result<(), (String, String)> {
     knob(name).map(drop).ok_or_else(|| unknown_knob(name))
 }

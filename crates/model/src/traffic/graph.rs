@@ -18,7 +18,7 @@ pub struct Rate {
 /// Nodes, by their names, and the pairs of them that exchange much.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Graph {
-    neighbours: BTreeMap<String, BTreeSet<String>>,
+    pub(super) neighbours: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Graph {
@@ -45,13 +45,6 @@ impl Graph {
             let neighbours = self.neighbours.entry(from.to_owned()).or_default();
             neighbours.insert(to.to_owned());
         }
-    }
-
-    /// Each edge once, its ends in the order of their names.
-    pub fn edges(&self) -> Vec<[String; 2]> {
-        let all = self.neighbours.iter();
-        let edges = all.flat_map(|(a, others)| others.range(a.clone()..).map(move |b| [a, b]));
-        edges.map(|pair| pair.map(String::clone)).collect()
     }
 
     /// Parts that exchange nothing with each other, the largest first.
