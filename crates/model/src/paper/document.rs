@@ -140,8 +140,7 @@ impl Paper {
         let yaml = Yaml::parse(text)?;
         let mut errors = Diagnostics::default();
         let mut o = Object::new(&yaml, "the paper", &mut errors);
-        o.require("name", &mut errors);
-        let name = o.get::<PaperName>("name", &mut errors);
+        let name = o.need::<PaperName>("name", &mut errors);
         let paper = Paper {
             name: name.map_or(PaperName::ALL[0], |name| name.value),
             title: text_of(&mut o, "title", &mut errors),
@@ -165,8 +164,7 @@ impl Paper {
 
 /// A text that must be there.
 fn text_of(o: &mut Object<'_>, key: &'static str, errors: &mut Diagnostics) -> String {
-    o.require(key, errors);
-    let text = o.get::<String>(key, errors);
+    let text = o.need::<String>(key, errors);
     text.map_or(String::new(), |text| text.value)
 }
 

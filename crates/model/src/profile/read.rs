@@ -54,8 +54,7 @@ fn parse_below(
     let yaml = Yaml::parse(text)?;
     let mut errors = Diagnostics::default();
     let mut top = Object::new(&yaml, "the profile", &mut errors);
-    top.require("name", &mut errors);
-    let name = top.get::<String>("name", &mut errors);
+    let name = top.need::<String>("name", &mut errors);
     if let Some(name) = &name {
         check_name("profile", name, &mut errors);
     }

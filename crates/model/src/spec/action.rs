@@ -102,10 +102,8 @@ pub(super) fn read_all(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Acti
 
 fn read(yaml: &Yaml, list: &str, errors: &mut Diagnostics) -> Option<Action> {
     let mut o = Object::new(yaml, format!("an entry of {list}"), errors);
-    let at = o.require("at", errors).is_some();
-    let at = at.then(|| o.get::<Nanos>("at", errors)).flatten();
-    let act = o.require("do", errors).is_some();
-    let act = act.then(|| o.take("do")).flatten();
+    let at = o.need("at", errors);
+    let act = o.require("do", errors);
     o.finish(errors);
     let (node, act) = read_act(act?, list, errors)?;
     Some(Action { at: at?, node, act })
@@ -133,15 +131,10 @@ fn read_act(yaml: &Yaml, list: &str, errors: &mut Diagnostics) -> Option<(Spanne
     let node = o.get::<String>(word, errors);
     let act = match word {
         "pause" => {
-            let lasts = o.require("for", errors).is_some();
-            let lasts = lasts.then(|| o.get::<Nanos>("for", errors)).flatten();
+            let lasts = o.need::<Nanos>("for", errors);
             lasts.map(|lasts| Act::Pause { lasts: lasts.value })
         }
-        "migrate" => {
-            let to = o.require("to", errors).is_some();
-            let to = to.then(|| o.get::<String>("to", errors)).flatten();
-            to.map(|to| Act::Migrate { to })
-        }
+        "migrate" => o.need("to", errors).map(|to| Act::Migrate { to }),
         "snapshot" => Some(Act::Snapshot),
         _ => Some(Act::Restore),
     };

@@ -57,8 +57,7 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
     let what = format!("`dpdk` of {}", o.what);
     let yaml = o.take("dpdk")?;
     let mut own = Object::new(yaml, what.clone(), errors);
-    own.require("hugepages", errors);
-    let huge_pages = own.get::<Bytes>("hugepages", errors);
+    let huge_pages = own.need::<Bytes>("hugepages", errors);
     let page = own.get::<PageSize>("page", errors);
     let page = page.map_or(PAGES[0], |page| page.value.0);
     let cores = own.get::<CpuList>("cores", errors);

@@ -40,8 +40,7 @@ pub(super) fn read(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Host> {
         let mut o = Object::new(yaml, format!("host `{}`", shown(&name)), errors);
         let ssh = read_ssh(&mut o, errors);
         let latlab = o.get("latlab", errors);
-        let address = o.require("address", errors).is_some();
-        let address = address.then(|| o.get("address", errors)).flatten();
+        let address = o.need("address", errors);
         o.finish(errors);
         if let Some(address) = address {
             hosts.push(Host {

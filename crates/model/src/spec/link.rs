@@ -306,11 +306,8 @@ impl Endpoint {
             return Endpoint::read_brief(yaml, link, common, errors);
         }
         let mut o = Object::new(yaml, format!("an endpoint of {link}"), errors);
-        let node = o.require("node", errors).is_some();
-        let node = node.then(|| o.get::<String>("node", errors)).flatten();
-        let interface = o.require("interface", errors).is_some();
-        let interface = interface.then(|| o.get::<String>("interface", errors));
-        let interface = interface.flatten();
+        let node = o.need::<String>("node", errors);
+        let interface = o.need::<String>("interface", errors);
         if let (Some(node), Some(interface)) = (&node, &interface) {
             o.what = format!("end `{}:{}` of {link}", shown(node), shown(interface));
         }

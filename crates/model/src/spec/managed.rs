@@ -133,14 +133,9 @@ fn read_hosts(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<ManagedHost> {
 
 fn read_bmc(yaml: &Yaml, host: &str, errors: &mut Diagnostics) -> Option<Bmc> {
     let mut o = Object::new(yaml, format!("`bmc` of host `{}`", shown(host)), errors);
-    let kind = o.require("type", errors).is_some();
-    let kind = kind.then(|| o.get::<String>("type", errors)).flatten();
-    let address = o.require("address", errors).is_some();
-    let address = address
-        .then(|| o.get::<String>("address", errors))
-        .flatten();
-    let user = o.require("user", errors).is_some();
-    let user = user.then(|| o.get::<String>("user", errors)).flatten();
+    let kind = o.need::<String>("type", errors);
+    let address = o.need::<String>("address", errors);
+    let user = o.need::<String>("user", errors);
     let password = o.require("password", errors);
     let password = password.and_then(|yaml| read_secret(yaml, host, errors));
     let protocol = match kind.as_ref().map(|kind| kind.as_str()) {

@@ -205,8 +205,7 @@ impl Written {
             o.what = format!("measurement `{}`", shown(n));
             check_name("measurement", n, errors);
         }
-        let probe = o.require("probe", errors).is_some();
-        let probe = probe.then(|| o.get::<Probe>("probe", errors)).flatten();
+        let probe = o.need::<Probe>("probe", errors);
         let protocol = o.get::<Protocol>("protocol", errors);
         if let (Some(probe), None) = (&probe, &name) {
             let protocol = protocol.map_or(fitting(probe.value)[0], |p| p.value);

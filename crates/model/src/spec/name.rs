@@ -12,8 +12,7 @@ pub(super) fn read_name(
     what: &str,
     errors: &mut Diagnostics,
 ) -> Spanned<String> {
-    let found = o.require("name", errors).is_some();
-    let name = found.then(|| o.get::<String>("name", errors)).flatten();
+    let name = o.need::<String>("name", errors);
     if let Some(name) = &name {
         check_name(what, name, errors);
     }

@@ -126,6 +126,16 @@ impl<'y> Object<'y> {
         read(yaml, &format!("`{key}` of {}", self.what), errors)
     }
 
+    /// As [`Object::get`], where it must be there.
+    pub fn need<T: FromYaml>(
+        &mut self,
+        key: &'static str,
+        errors: &mut Diagnostics,
+    ) -> Option<Spanned<T>> {
+        self.require(key, errors)?;
+        self.get(key, errors)
+    }
+
     /// Reads a list under `key`; a single value counts as a list of one.
     pub fn list<T: FromYaml>(
         &mut self,

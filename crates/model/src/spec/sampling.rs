@@ -12,8 +12,7 @@ const SAMPLE_RATES: RangeInclusive<u32> = 1..=10_000;
 pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<u32> {
     let what = format!("`sampling` of {}", o.what);
     let mut sampling = Object::new(o.take("sampling")?, what, errors);
-    let rate = sampling.require("rate", errors).is_some();
-    let rate = rate.then(|| sampling.get::<u32>("rate", errors)).flatten();
+    let rate = sampling.need::<u32>("rate", errors);
     let what = sampling.what.clone();
     sampling.finish(errors);
     let rate = rate?;

@@ -108,8 +108,7 @@ pub(crate) fn meet(a: &str, b: &str) -> bool {
 
 fn read_item(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> Option<Storage> {
     let mut o = Object::new(yaml, format!("an item of {what}"), errors);
-    o.require("at", errors);
-    let at = o.get::<String>("at", errors);
+    let at = o.need::<String>("at", errors);
     let kind = o.get::<StorageType>("type", errors);
     let size = o.get::<Bytes>("size", errors);
     let (device, cache) = (o.get("device", errors), o.get("cache", errors));

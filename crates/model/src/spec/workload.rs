@@ -251,10 +251,8 @@ fn read_metric(yaml: Option<&Yaml>, of: &Object<'_>, errors: &mut Diagnostics) -
     let at = o.at;
     let regex = o.get::<String>("regex", errors);
     let json = o.get::<String>("json", errors);
-    let unit = o.require("unit", errors).is_some();
-    let unit = unit.then(|| o.get::<String>("unit", errors)).flatten();
-    let better = o.require("better", errors).is_some();
-    let better = better.then(|| o.get::<Better>("better", errors)).flatten();
+    let unit = o.need::<String>("unit", errors);
+    let better = o.need::<Better>("better", errors);
     let what = o.what.clone();
     o.finish(errors);
     if let Some(unit) = &unit {

@@ -222,12 +222,8 @@ impl End {
             return End::brief(text, yaml.at, link, errors);
         }
         let mut o = Object::new(yaml, format!("an endpoint of {link}"), errors);
-        let node = o
-            .require("node", errors)
-            .and_then(|_| o.get("node", errors));
-        let interface = o
-            .require("interface", errors)
-            .and_then(|_| o.get("interface", errors));
+        let node = o.need("node", errors);
+        let interface = o.need("interface", errors);
         let mac = o.get::<String>("mac", errors);
         let mut addresses = o.list("ipv4", errors);
         addresses.extend(o.list("ipv6", errors));

@@ -66,8 +66,7 @@ const NO_EQUIVALENT: [(&str, &str); 4] = [
 impl Topology {
     pub(super) fn read(yaml: &Yaml, remarks: &mut Remarks, errors: &mut Diagnostics) -> Topology {
         let mut top = Object::new(yaml, "the topology's file", errors);
-        let found = top.require("name", errors).is_some();
-        let name = found.then(|| top.get("name", errors)).flatten();
+        let name = top.need("name", errors);
         let topology = top.require("topology", errors);
         for (key, instead) in NO_EQUIVALENT {
             top.take(key);
