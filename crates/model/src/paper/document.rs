@@ -190,10 +190,8 @@ fn read_table(yaml: &Yaml, errors: &mut Diagnostics) -> Table {
     let title = text_of(&mut o, "title", errors);
     o.what = format!("table `{title}`");
     let place = text_of(&mut o, "where", errors);
-    let unit = o.get::<String>("unit", errors);
-    let better = o.get::<Better>("better", errors);
-    let unit = unit.map_or(String::new(), |unit| unit.value);
-    let better = better.map_or(Better::Lower, |better| better.value);
+    let unit: String = o.value("unit", errors).unwrap_or_default();
+    let better = o.value("better", errors).unwrap_or(Better::Lower);
     let common = read_select(&mut o, errors);
     let columns: Vec<Column> = items(&mut o, "columns", errors)
         .into_iter()
@@ -202,7 +200,7 @@ fn read_table(yaml: &Yaml, errors: &mut Diagnostics) -> Table {
     let rows = items(&mut o, "rows", errors).into_iter();
     let rows = rows.map(|yaml| read_row(yaml, (&unit, better), columns.len(), errors));
     let rows = rows.collect();
-    let note = o.get::<String>("note", errors).map(|note| note.value);
+    let note = o.value("note", errors);
     o.finish(errors);
     Table {
         title,
@@ -230,8 +228,8 @@ fn read_row(
     let mut o = Object::new(yaml, "a row", errors);
     let name = text_of(&mut o, "name", errors);
     o.what = format!("row `{name}`");
-    let own_unit = o.get::<String>("unit", errors);
-    let own_better = o.get::<Better>("better", errors);
+    let own_unit = o.value("unit", errors);
+    let own_better = o.value("better", errors);
     let published = items(&mut o, "published", errors);
     let ratios = items(&mut o, "ratios", errors);
     let are_ratios = !ratios.is_empty();
@@ -255,8 +253,8 @@ fn read_row(
     o.finish(errors);
     Row {
         name,
-        unit: own_unit.map_or_else(|| unit.to_owned(), |unit| unit.value),
-        better: own_better.map_or(better, |better| better.value),
+        unit: own_unit.unwrap_or_else(|| unit.to_owned()),
+        better: own_better.unwrap_or(better),
         published,
         are_ratios,
         select,
@@ -272,9 +270,9 @@ fn read_select(o: &mut Object<'_>, errors: &mut Diagnostics) -> Select {
         }
     }
     Select {
-        study: o.get::<String>("study", errors).map(|s| s.value),
-        measurement: o.get::<String>("measurement", errors).map(|s| s.value),
-        quantity: o.get::<Quantity>("quantity", errors).map(|s| s.value),
+        study: o.value("study", errors),
+        measurement: o.value("measurement", errors),
+        quantity: o.value("quantity", errors),
         levels,
     }
 }

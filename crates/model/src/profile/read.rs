@@ -58,7 +58,7 @@ fn parse_below(
     if let Some(name) = &name {
         check_name("profile", name, &mut errors);
     }
-    let about = top.get::<String>("about", &mut errors);
+    let about = top.value("about", &mut errors);
     let parent = top.get::<String>("extends", &mut errors);
     let cores = top.take("cores").map(|y| (y, read_cores(y, &mut errors)));
     let knobs = top.take("knobs");
@@ -70,7 +70,7 @@ fn parse_below(
     let inherited = parent.and_then(|p| read_parent(&p, find, below, &mut errors));
     let mut profile = Profile {
         name,
-        about: about.map_or_else(String::new, |a| a.value),
+        about: about.unwrap_or_default(),
         ..inherited.unwrap_or_else(Profile::empty)
     };
     let mut places = Places::default();

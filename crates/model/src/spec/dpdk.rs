@@ -58,8 +58,8 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
     let yaml = o.take("dpdk")?;
     let mut own = Object::new(yaml, what.clone(), errors);
     let huge_pages = own.need::<Bytes>("hugepages", errors);
-    let page = own.get::<PageSize>("page", errors);
-    let page = page.map_or(PAGES[0], |page| page.value.0);
+    let page = own.value("page", errors);
+    let page = page.map_or(PAGES[0], |PageSize(size)| size);
     let cores = own.get::<CpuList>("cores", errors);
     let devices = own.list::<String>("devices", errors);
     let driver = own.get::<DpdkDriver>("driver", errors);

@@ -116,11 +116,10 @@ fn read_hosts(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<ManagedHost> {
         check_name("host", &name, errors);
         let mut o = Object::new(yaml, format!("host `{}`", shown(&name)), errors);
         let ssh = read_ssh(&mut o, errors);
-        let live = o.get::<String>("live", errors);
+        let live = o.value::<String>("live", errors).map(PathBuf::from);
         let bmc = o.require("bmc", errors);
         o.finish(errors);
         let bmc = bmc.and_then(|yaml| read_bmc(yaml, &name, errors))?;
-        let live = live.map(|path| PathBuf::from(path.value));
         Some(ManagedHost {
             name,
             ssh,
@@ -140,14 +139,12 @@ fn read_bmc(yaml: &Yaml, host: &str, errors: &mut Diagnostics) -> Option<Bmc> {
     let password = password.and_then(|yaml| read_secret(yaml, host, errors));
     let protocol = match kind.as_ref().map(|kind| kind.as_str()) {
         Some("ipmi") => Some(BmcProtocol::Ipmi {
-            port: o.get("port", errors).map_or(RMCP_PORT, |port| port.value),
+            port: o.value("port", errors).unwrap_or(RMCP_PORT),
             cipher: read_cipher(&mut o, errors),
         }),
         Some("redfish") => Some(BmcProtocol::Redfish {
-            system: o.get("system", errors).map(|system| system.value),
-            authority: o
-                .get::<String>("authority", errors)
-                .map(|path| PathBuf::from(path.value)),
+            system: o.value("system", errors),
+            authority: o.value::<String>("authority", errors).map(PathBuf::from),
         }),
         Some(other) => {
             let message = format!("`{}` is no type of controller", shown(other));
@@ -208,13 +205,13 @@ fn read_secret(yaml: &Yaml, host: &str, errors: &mut Diagnostics) -> Option<Secr
     }
     let what = format!("`password` of host `{}`", shown(host));
     let mut o = Object::new(yaml, what.clone(), errors);
-    let variable = o.get::<String>("env", errors);
-    let file = o.get::<String>("file", errors);
+    let variable = o.value("env", errors);
+    let file = o.value::<String>("file", errors);
     let is_mapping = o.is_mapping();
     o.finish(errors);
     match (variable, file) {
-        (Some(name), None) => Some(Secret::Variable(name.value)),
-        (None, Some(path)) => Some(Secret::File(path.value.into())),
+        (Some(name), None) => Some(Secret::Variable(name)),
+        (None, Some(path)) => Some(Secret::File(path.into())),
         _ if !is_mapping => None,
         _ => {
             errors.add(

@@ -79,10 +79,9 @@ pub(super) fn npb(o: &mut Object<'_>, errors: &mut Diagnostics) -> Npb {
     if kernels.is_empty() {
         kernels = ALL_KERNELS.to_vec();
     }
-    let class = o.get::<Class>("class", errors);
     Npb {
         kernels,
-        class: class.map_or(Class::S, |given| given.value),
+        class: o.value("class", errors).unwrap_or(Class::S),
         processes: number(o, "processes", 1, &NPB_PROCESSES, errors),
     }
 }

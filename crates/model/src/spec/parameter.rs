@@ -2,19 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::reader::{FromYaml, Object};
+use super::reader::Object;
 use crate::diagnostic::Diagnostics;
 use crate::units::Bytes;
-
-/// A value with a default.
-pub(super) fn word<T: FromYaml>(
-    o: &mut Object<'_>,
-    key: &'static str,
-    default: T,
-    errors: &mut Diagnostics,
-) -> T {
-    o.get::<T>(key, errors).map_or(default, |given| given.value)
-}
 
 /// A number within bounds.
 pub(super) fn number(

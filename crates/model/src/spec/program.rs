@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 
 use super::mpi::{MpiMicro, Npb};
-use super::parameter::{number, size, word};
+use super::parameter::{number, size};
 use super::reader::{Object, read, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
@@ -360,13 +360,13 @@ fn hpcc(o: &mut Object<'_>, errors: &mut Diagnostics) -> Hpcc {
 
 fn fio(o: &mut Object<'_>, errors: &mut Diagnostics) -> Fio {
     let fio = Fio {
-        rw: word(o, "rw", Access::RandRead, errors),
+        rw: o.value("rw", errors).unwrap_or(Access::RandRead),
         block_size: size(o, "block_size", 4 << 10, &BLOCKS, errors),
         depth: number(o, "depth", 128, &DEPTHS, errors),
         size: size(o, "size", 256 << 20, &FILES, errors),
         directory: directory(o, errors).unwrap_or_else(|| DIRECTORY.to_owned()),
-        engine: word(o, "engine", Engine::Libaio, errors),
-        direct: word(o, "direct", true, errors),
+        engine: o.value("engine", errors).unwrap_or(Engine::Libaio),
+        direct: o.value("direct", errors).unwrap_or(true),
     };
     check_blocks(o, (fio.block_size, fio.size), 1, errors);
     fio
@@ -374,14 +374,14 @@ fn fio(o: &mut Object<'_>, errors: &mut Diagnostics) -> Fio {
 
 fn sysbench_fileio(o: &mut Object<'_>, errors: &mut Diagnostics) -> SysbenchFileio {
     let fileio = SysbenchFileio {
-        mode: word(o, "mode", FileMode::RandRw, errors),
+        mode: o.value("mode", errors).unwrap_or(FileMode::RandRw),
         block_size: size(o, "block_size", 16 << 10, &BLOCKS, errors),
         size: size(o, "size", 256 << 20, &FILES, errors),
         files: number(o, "files", 1, &FILE_COUNTS, errors),
         threads: number(o, "threads", 1, &THREADS, errors),
         fsync_every: number(o, "fsync_every", 100, &FSYNC_INTERVALS, errors),
         directory: directory(o, errors).unwrap_or_else(|| DIRECTORY.to_owned()),
-        direct: word(o, "direct", true, errors),
+        direct: o.value("direct", errors).unwrap_or(true),
     };
     check_blocks(o, (fileio.block_size, fileio.size), fileio.files, errors);
     fileio

@@ -126,6 +126,11 @@ impl<'y> Object<'y> {
         read(yaml, &format!("`{key}` of {}", self.what), errors)
     }
 
+    /// As [`Object::get`], where its place does not matter.
+    pub fn value<T: FromYaml>(&mut self, key: &'static str, errors: &mut Diagnostics) -> Option<T> {
+        self.get(key, errors).map(|found| found.value)
+    }
+
     /// As [`Object::get`], where it must be there.
     pub fn need<T: FromYaml>(
         &mut self,

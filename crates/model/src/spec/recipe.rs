@@ -253,13 +253,13 @@ fn read_files(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> BTreeMap<Str
             continue;
         }
         let mut o = Object::new(yaml, format!("file `{}`", shown(path.value)), errors);
-        let text = o.get::<String>("text", errors);
-        let from = o.get::<String>("from", errors);
+        let text = o.value("text", errors);
+        let from = o.value("from", errors);
         let is_mapping = o.is_mapping();
         o.finish(errors);
         let source = match (text, from) {
-            (Some(text), None) => FileSource::Text(text.value),
-            (None, Some(from)) => FileSource::From(from.value),
+            (Some(text), None) => FileSource::Text(text),
+            (None, Some(from)) => FileSource::From(from),
             _ => {
                 if is_mapping {
                     let message = format!(

@@ -54,15 +54,9 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
     }
     let security = Security {
         capabilities,
-        seccomp: own
-            .get("seccomp", errors)
-            .map(|s| s.value)
-            .unwrap_or_default(),
-        pids: own.get("pids", errors).map(|p| p.value).unwrap_or_default(),
-        devices: own
-            .get("devices", errors)
-            .map(|d| d.value)
-            .unwrap_or_default(),
+        seccomp: own.value("seccomp", errors).unwrap_or_default(),
+        pids: own.value("pids", errors).unwrap_or_default(),
+        devices: own.value("devices", errors).unwrap_or_default(),
     };
     own.finish(errors);
     Some(Spanned::new(security, yaml.at))

@@ -118,17 +118,17 @@ impl Study {
         };
         let study = Study {
             name,
-            description: o.get::<String>("description", &mut errors).map(|s| s.value),
+            description: o.value("description", &mut errors),
             lab,
             measurements,
             replicates: replicates.map_or(5, |r| r.value),
             retries,
-            seed: o.get::<u64>("seed", &mut errors).map_or(1, |s| s.value),
+            seed: o.value("seed", &mut errors).unwrap_or(1),
             isolation: true,
             reboots: read_reboots(&mut o, &mut errors),
             baseline,
             against,
-            paper: o.get::<PaperName>("paper", &mut errors).map(|p| p.value),
+            paper: o.value("paper", &mut errors),
             factors,
         };
         o.finish(&mut errors);

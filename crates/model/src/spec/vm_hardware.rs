@@ -52,22 +52,14 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
     let mut own = Object::new(yaml, what, errors);
     let features = own.list::<Feature>("features", errors);
     let hardware = VmHardware {
-        cpu: own
-            .get("cpu", errors)
-            .map(|model: Spanned<Model>| model.value.0),
+        cpu: own.value("cpu", errors).map(|Model(name)| name),
         features: features.into_iter().map(|one| one.value.0).collect(),
-        hpet: own.get("hpet", errors).is_some_and(|hpet| hpet.value),
-        pit: own
-            .get("pit", errors)
-            .map(|pit| pit.value)
-            .unwrap_or_default(),
-        topology: own
-            .get("topology", errors)
-            .map(|topology| topology.value)
-            .unwrap_or_default(),
-        huge_pages: own.get("huge_pages", errors).map(|huge| huge.value),
-        preallocate: own.get("preallocate", errors).map(|all| all.value),
-        lock_memory: own.get("lock_memory", errors).map(|lock| lock.value),
+        hpet: own.value("hpet", errors).unwrap_or_default(),
+        pit: own.value("pit", errors).unwrap_or_default(),
+        topology: own.value("topology", errors).unwrap_or_default(),
+        huge_pages: own.value("huge_pages", errors),
+        preallocate: own.value("preallocate", errors),
+        lock_memory: own.value("lock_memory", errors),
     };
     own.finish(errors);
     Some(Spanned::new(hardware, yaml.at))

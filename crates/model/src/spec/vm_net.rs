@@ -47,22 +47,20 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
     let yaml = o.take("net")?;
     let mut own = Object::new(yaml, what.clone(), errors);
     let plain = VmNet::default();
-    let backend = own.get::<NetBackend>("backend", errors);
+    let backend = own.value("backend", errors);
     let packed = own
         .get::<bool>("packed", errors)
         .filter(|packed| packed.value);
     let net = VmNet {
-        backend: backend.map_or(plain.backend, |b| b.value),
+        backend: backend.unwrap_or(plain.backend),
         queues: own
-            .get("queues", errors)
-            .map_or(plain.queues, |q: Spanned<Queues>| q.value.0),
+            .value("queues", errors)
+            .map_or(plain.queues, |Queues(number)| number),
         ring: own
-            .get("ring", errors)
-            .map_or(plain.ring, |r: Spanned<Ring>| r.value.0),
+            .value("ring", errors)
+            .map_or(plain.ring, |Ring(number)| number),
         packed: packed.is_some(),
-        offloads: own
-            .get("offloads", errors)
-            .map_or(plain.offloads, |o| o.value),
+        offloads: own.value("offloads", errors).unwrap_or(plain.offloads),
     };
     // Linux's vhost-net does not offer VIRTIO_F_RING_PACKED, and QEMU leaves it out without a word.
     let packed = packed.filter(|_| net.backend != NetBackend::Qemu);
