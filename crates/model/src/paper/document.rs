@@ -262,13 +262,10 @@ fn read_row(
 }
 
 fn read_select(o: &mut Object<'_>, errors: &mut Diagnostics) -> Select {
-    let mut levels = BTreeMap::new();
-    if let Some(yaml) = o.take("levels") {
-        let all = Object::new(yaml, format!("`levels` of {}", o.what), errors);
-        for (factor, level) in all.entries() {
-            levels.insert(factor.value.to_owned(), level.compact());
-        }
-    }
+    let levels = o.object("levels", errors);
+    let levels = levels.iter().flat_map(Object::entries);
+    let levels = levels.map(|(factor, level)| (factor.value.to_owned(), level.compact()));
+    let levels = levels.collect();
     Select {
         study: o.value("study", errors),
         measurement: o.value("measurement", errors),

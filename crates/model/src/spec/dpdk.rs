@@ -54,9 +54,8 @@ impl Dpdk {
 
 /// Reads `dpdk:` of `o`.
 pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<Dpdk>> {
-    let what = format!("`dpdk` of {}", o.what);
-    let yaml = o.take("dpdk")?;
-    let mut own = Object::new(yaml, what.clone(), errors);
+    let mut own = o.object("dpdk", errors)?;
+    let (what, at) = (own.what.clone(), own.at);
     let huge_pages = own.need::<Bytes>("hugepages", errors);
     let page = own.value("page", errors);
     let page = page.map_or(PAGES[0], |PageSize(size)| size);
@@ -73,7 +72,7 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
         devices,
         driver,
     };
-    Some(Spanned::new(dpdk, yaml.at))
+    Some(Spanned::new(dpdk, at))
 }
 
 fn check_size(size: &Spanned<Bytes>, page: Bytes, what: &str, errors: &mut Diagnostics) -> bool {

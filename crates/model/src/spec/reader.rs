@@ -126,6 +126,16 @@ impl<'y> Object<'y> {
         read(yaml, &format!("`{key}` of {}", self.what), errors)
     }
 
+    /// Begins to read the mapping under `key`.
+    pub fn object(&mut self, key: &'static str, errors: &mut Diagnostics) -> Option<Object<'y>> {
+        let yaml = self.take(key)?;
+        Some(Object::new(
+            yaml,
+            format!("`{key}` of {}", self.what),
+            errors,
+        ))
+    }
+
     /// As [`Object::get`], where its place does not matter.
     pub fn value<T: FromYaml>(&mut self, key: &'static str, errors: &mut Diagnostics) -> Option<T> {
         self.get(key, errors).map(|found| found.value)

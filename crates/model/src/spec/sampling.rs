@@ -10,8 +10,7 @@ const SAMPLE_RATES: RangeInclusive<u32> = 1..=10_000;
 
 /// The rate at which stacks are sampled.
 pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<u32> {
-    let what = format!("`sampling` of {}", o.what);
-    let mut sampling = Object::new(o.take("sampling")?, what, errors);
+    let mut sampling = o.object("sampling", errors)?;
     let rate = sampling.need::<u32>("rate", errors);
     let what = sampling.what.clone();
     sampling.finish(errors);

@@ -35,9 +35,8 @@ impl FromYaml for Pids {
 
 /// Reads `security:` of `o`, with the mark of the whole.
 pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<Security>> {
-    let what = format!("`security` of {}", o.what);
-    let yaml = o.take("security")?;
-    let mut own = Object::new(yaml, what.clone(), errors);
+    let mut own = o.object("security", errors)?;
+    let at = own.at;
     let mut capabilities = Vec::new();
     for written in own.list::<String>("capabilities", errors) {
         let upper = written.to_uppercase();
@@ -47,7 +46,7 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
         } else {
             errors.add(
                 written.at,
-                format!("{what}: `{}` is not a capability", shown(&written)),
+                format!("{}: `{}` is not a capability", own.what, shown(&written)),
                 hint_one_of(name, &CAPABILITIES),
             );
         }
@@ -59,7 +58,7 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
         devices: own.value("devices", errors).unwrap_or_default(),
     };
     own.finish(errors);
-    Some(Spanned::new(security, yaml.at))
+    Some(Spanned::new(security, at))
 }
 
 #[cfg(test)]

@@ -290,10 +290,9 @@ fn set_path(tree: &mut Yaml, path: &Spanned<String>, value: &Yaml, errors: &mut 
 }
 
 fn read_reboots(o: &mut Object<'_>, errors: &mut Diagnostics) -> bool {
-    let Some(yaml) = o.take("hosts") else {
+    let Some(mut hosts) = o.object("hosts", errors) else {
         return false;
     };
-    let mut hosts = Object::new(yaml, "`hosts` of the study", errors);
     let reboot = hosts.get::<String>("reboot", errors);
     hosts.finish(errors);
     let Some(when) = reboot else {
@@ -430,16 +429,12 @@ fn read_long_factor(key: Spanned<&str>, yaml: &Yaml, errors: &mut Diagnostics) -
 
 /// `levels: {NAME: value}`: names for values that are long.
 fn read_named_levels(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Level> {
-    let what = format!("`levels` of {}", o.what);
-    let Some(yaml) = o.take("levels") else {
-        return Vec::new();
-    };
-    let named = Object::new(yaml, what, errors);
+    let named = o.object("levels", errors);
     let level = |(name, value): (Spanned<&str>, &Yaml)| Level {
         label: name.value.to_string(),
         value: value.clone(),
     };
-    named.entries().map(level).collect()
+    named.iter().flat_map(Object::entries).map(level).collect()
 }
 
 fn read_levels(items: &[Yaml], name: Spanned<&str>, errors: &mut Diagnostics) -> Vec<Level> {

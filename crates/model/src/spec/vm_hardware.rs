@@ -47,9 +47,8 @@ impl FromYaml for Feature {
 
 /// Reads `hardware:` of `o`, with the mark of the whole.
 pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<VmHardware>> {
-    let what = format!("`hardware` of {}", o.what);
-    let yaml = o.take("hardware")?;
-    let mut own = Object::new(yaml, what, errors);
+    let mut own = o.object("hardware", errors)?;
+    let at = own.at;
     let features = own.list::<Feature>("features", errors);
     let hardware = VmHardware {
         cpu: own.value("cpu", errors).map(|Model(name)| name),
@@ -62,5 +61,5 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
         lock_memory: own.value("lock_memory", errors),
     };
     own.finish(errors);
-    Some(Spanned::new(hardware, yaml.at))
+    Some(Spanned::new(hardware, at))
 }

@@ -43,9 +43,8 @@ impl FromYaml for Queues {
 
 /// Reads `net:` of `o`, with the mark of the whole.
 pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spanned<VmNet>> {
-    let what = format!("`net` of {}", o.what);
-    let yaml = o.take("net")?;
-    let mut own = Object::new(yaml, what.clone(), errors);
+    let mut own = o.object("net", errors)?;
+    let at = own.at;
     let plain = VmNet::default();
     let backend = own.value("backend", errors);
     let packed = own
@@ -64,14 +63,14 @@ pub(super) fn read(o: &mut Object<'_>, errors: &mut Diagnostics) -> Option<Spann
     };
     // Linux's vhost-net does not offer VIRTIO_F_RING_PACKED, and QEMU leaves it out without a word.
     let packed = packed.filter(|_| net.backend != NetBackend::Qemu);
-    if let Some(at) = packed.map(|packed| packed.at) {
-        let message = format!("{what}: `packed` with `backend: {}`", net.backend);
+    if let Some(packed) = packed {
+        let message = format!("{}: `packed` with `backend: {}`", own.what, net.backend);
         errors.add(
-            at,
+            packed.at,
             message,
             "write `backend: qemu`: vhost-net has no packed rings",
         );
     }
     own.finish(errors);
-    Some(Spanned::new(net, yaml.at))
+    Some(Spanned::new(net, at))
 }

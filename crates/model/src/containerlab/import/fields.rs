@@ -176,12 +176,11 @@ impl Level {
 
 /// A mapping of names to texts.
 fn named(o: &mut Object<'_>, key: &'static str, errors: &mut Diagnostics) -> Vec<Named> {
-    let what = format!("`{key}` of {}", o.what);
-    let Some(yaml) = o.take(key) else {
+    let Some(object) = o.object(key, errors) else {
         return Vec::new();
     };
     let mut all = Vec::new();
-    for (name, value) in Object::new(yaml, what.clone(), errors).entries() {
+    for (name, value) in object.entries() {
         match &value.value {
             Value::Scalar { text, .. } => {
                 let text = if value.is_null() { "" } else { text };
@@ -189,7 +188,7 @@ fn named(o: &mut Object<'_>, key: &'static str, errors: &mut Diagnostics) -> Vec
                 all.push((name, Spanned::new(text.to_string(), value.at)));
             }
             _ => {
-                let message = format!("`{}` in {what} is {}", *name, value.kind());
+                let message = format!("`{}` in {} is {}", *name, object.what, value.kind());
                 errors.add(
                     value.at,
                     message,
