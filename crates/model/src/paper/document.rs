@@ -6,9 +6,9 @@ use super::name::PaperName;
 use super::published::Published;
 use crate::diagnostic::{Diagnostics, Spanned};
 use crate::results::{ActionKind, PaperAbsent};
-use crate::spec::reader::{FromYaml, Object, read};
+use crate::spec::reader::{self, FromYaml, Object, read};
 use crate::spec::workload::Better;
-use crate::spec::yaml::{Value, Yaml};
+use crate::spec::yaml::Yaml;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paper {
@@ -149,11 +149,11 @@ impl Paper {
             testbed: text_of(&mut o, "testbed", &mut errors),
             studies: plain(o.list("studies", &mut errors)),
             tables: items(&mut o, "tables", &mut errors)
-                .into_iter()
+                .iter()
                 .map(|yaml| read_table(yaml, &mut errors))
                 .collect(),
             absent: items(&mut o, "absent", &mut errors)
-                .into_iter()
+                .iter()
                 .map(|yaml| read_absent(yaml, &mut errors))
                 .collect(),
         };
@@ -173,16 +173,11 @@ fn plain<T>(list: Vec<Spanned<T>>) -> Vec<T> {
 }
 
 /// The items of a list of mappings; none where there is no list.
-fn items<'y>(o: &mut Object<'y>, key: &'static str, errors: &mut Diagnostics) -> Vec<&'y Yaml> {
-    match o.take(key).map(|yaml| (yaml.at, &yaml.value)) {
-        None => Vec::new(),
-        Some((_, Value::Seq(items))) => items.iter().collect(),
-        Some((at, _)) => {
-            let message = format!("`{key}` of {} must be a list", o.what);
-            errors.add(at, message, "begin each item with `- `");
-            Vec::new()
-        }
-    }
+fn items<'y>(o: &mut Object<'y>, key: &'static str, errors: &mut Diagnostics) -> &'y [Yaml] {
+    let what = format!("`{key}` of {}", o.what);
+    let hint = "begin each item with `- `";
+    let items = |yaml| reader::items(yaml, &what, hint, errors);
+    o.take(key).and_then(items).unwrap_or_default()
 }
 
 fn read_table(yaml: &Yaml, errors: &mut Diagnostics) -> Table {
@@ -194,10 +189,10 @@ fn read_table(yaml: &Yaml, errors: &mut Diagnostics) -> Table {
     let better = o.value("better", errors).unwrap_or(Better::Lower);
     let common = read_select(&mut o, errors);
     let columns: Vec<Column> = items(&mut o, "columns", errors)
-        .into_iter()
+        .iter()
         .map(|yaml| read_column(yaml, &common, errors))
         .collect();
-    let rows = items(&mut o, "rows", errors).into_iter();
+    let rows = items(&mut o, "rows", errors).iter();
     let rows = rows.map(|yaml| read_row(yaml, (&unit, better), columns.len(), errors));
     let rows = rows.collect();
     let note = o.value("note", errors);
@@ -243,7 +238,7 @@ fn read_row(
         );
     }
     let what = format!("a figure of {}", o.what);
-    let figure = |yaml: &&Yaml| (!yaml.is_null()).then(|| read::<Published>(yaml, &what, errors));
+    let figure = |yaml: &Yaml| (!yaml.is_null()).then(|| read::<Published>(yaml, &what, errors));
     let published = given
         .iter()
         .map(figure)

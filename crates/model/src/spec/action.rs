@@ -1,7 +1,7 @@
 //! `actions:` of a measurement: things done to the lab within the measured window.
 
-use super::reader::Object;
-use super::yaml::{Value, Yaml};
+use super::reader::{Object, items};
+use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Spanned, nearest, shown};
 use crate::results::ActionKind;
 use crate::units::Nanos;
@@ -88,8 +88,7 @@ pub(super) fn read_all(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Acti
         return Vec::new();
     };
     let hint = "for example `- {at: 1s, do: {pause: server, for: 200ms}}`";
-    let Value::Seq(items) = &yaml.value else {
-        errors.add(yaml.at, format!("{what} must be a list"), hint);
+    let Some(items) = items(yaml, &what, hint, errors) else {
         return Vec::new();
     };
     if items.len() > MAX_ACTIONS {

@@ -7,7 +7,7 @@ use super::host::{self, Host};
 use super::link::Link;
 use super::name::{check_host_name, check_name, read_name};
 use super::node::{Node, NodeFields, read_tuning};
-use super::reader::{FromYaml, Object};
+use super::reader::{FromYaml, Object, items};
 use super::yaml::{MAX_WEIGHT, Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::kinds::{Carrier, LinkKind, NodeKind, Streams, VXLAN_OVERHEAD, VmAttachment};
@@ -119,19 +119,10 @@ fn read_topology(yaml: &Yaml, errors: &mut Diagnostics) -> (Vec<Node>, Vec<Link>
         Some(y) => read_nodes(y, &inherited, errors),
         None => Vec::new(),
     };
-    let mut links: Vec<Link> = match links_yaml.map(|y| (&y.value, y.at)) {
-        Some((Value::Seq(items), _)) => items
-            .iter()
-            .enumerate()
-            .map(|(i, y)| Link::read(y, i, errors))
-            .collect(),
-        Some((_, at)) => {
-            let hint = "begin each link with `- `";
-            errors.add(at, "`topology.links` must be a list", hint);
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
+    let hint = "begin each link with `- `";
+    let links = links_yaml.and_then(|y| items(y, "`topology.links`", hint, errors));
+    let links = links.unwrap_or_default().iter().enumerate();
+    let mut links: Vec<Link> = links.map(|(i, y)| Link::read(y, i, errors)).collect();
     counted::expand(&mut nodes, &mut links, errors);
     check_links(&nodes, &links, errors);
     (nodes, links)

@@ -3,7 +3,7 @@
 
 use ipnet::IpNet;
 
-use super::reader::{Fraction, FromYaml, Object, read, read_words, words};
+use super::reader::{Fraction, FromYaml, Object, items, read, read_words, words};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::kinds::{
@@ -245,21 +245,11 @@ impl Link {
             .get("type", errors)
             .unwrap_or(Spanned::new(LinkKind::Veth, yaml.at));
         let common = WrittenImpairment::read(&mut o, errors);
-        let written = o.require("endpoints", errors).map(|y| (&y.value, y.at));
-        let has_endpoints = matches!(written, Some((Value::Seq(_), _)));
-        let ends: &[Yaml] = match written {
-            Some((Value::Seq(items), _)) => items,
-            Some((_, at)) => {
-                let message = format!("`endpoints` of {} must be a list", o.what);
-                errors.add(
-                    at,
-                    message,
-                    "for example `endpoints: [\"a:eth0\", \"b:eth0\"]`",
-                );
-                &[]
-            }
-            None => &[],
-        };
+        let what = format!("`endpoints` of {}", o.what);
+        let hint = "for example `endpoints: [\"a:eth0\", \"b:eth0\"]`";
+        let written = o.require("endpoints", errors);
+        let written = written.and_then(|yaml| items(yaml, &what, hint, errors));
+        let ends = written.unwrap_or_default();
         let endpoints = ends
             .iter()
             .filter_map(|i| Endpoint::read(i, &o.what, common, errors))
@@ -270,7 +260,7 @@ impl Link {
             kind,
             endpoints,
             written_ends: ends.len(),
-            has_endpoints,
+            has_endpoints: written.is_some(),
             mtu: o.get("mtu", errors),
             subnets: o.list("subnets", errors),
             parent: o.get("parent", errors),

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::name::check_name;
-use super::reader::{FromYaml, Object, read};
+use super::reader::{FromYaml, Object, items, read};
 use super::yaml::{Value, Yaml};
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::units::Bytes;
@@ -142,10 +142,7 @@ fn read_ports(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Port> {
 const CABLE_EXAMPLE: &str = "for example `cables: [[left, right]]`";
 
 fn read_cables(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<[Spanned<String>; 2]> {
-    let Value::Seq(items) = &yaml.value else {
-        errors.add(yaml.at, "`cables` must be a list", CABLE_EXAMPLE);
-        return Vec::new();
-    };
+    let items = items(yaml, "`cables`", CABLE_EXAMPLE, errors).unwrap_or_default();
     let one = |yaml: &Yaml| {
         let ends = match &yaml.value {
             Value::Seq(ends) => ends.as_slice(),

@@ -12,14 +12,14 @@ use super::ends::{Ends, Target, read_target};
 use super::name::check_name;
 use super::noise::Noise;
 use super::probe::{Probe, Protocol};
-use super::reader::{Object, words};
+use super::reader::{Object, items, words};
 use super::sampling;
 use super::sweep;
 use super::timestamps;
 use super::traffic::{Arrival, Device, Polling, Via};
 use super::uses::{fitting, refuse_unused};
 use super::workload::{self, Workload};
-use super::yaml::{Value, Yaml};
+use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 use crate::kinds::Timestamps;
 use crate::results::SweepPoint;
@@ -121,9 +121,7 @@ const MAX_STREAM_BYTES: u64 = 1 << 20;
 pub(crate) const ETHERNET_BYTES: u32 = 18;
 
 pub(super) fn read_all(yaml: &Yaml, errors: &mut Diagnostics) -> Vec<Measurement> {
-    let Value::Seq(items) = &yaml.value else {
-        let hint = "begin each with `- `";
-        errors.add(yaml.at, "`measurements` must be a list", hint);
+    let Some(items) = items(yaml, "`measurements`", "begin each with `- `", errors) else {
         return Vec::new();
     };
     if items.is_empty() {

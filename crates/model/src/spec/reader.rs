@@ -223,6 +223,20 @@ pub fn read<T: FromYaml>(yaml: &Yaml, what: &str, errors: &mut Diagnostics) -> O
     }
 }
 
+/// The items of `yaml`; that `what` is no list is noted.
+pub fn items<'y>(
+    yaml: &'y Yaml,
+    what: &str,
+    hint: &str,
+    errors: &mut Diagnostics,
+) -> Option<&'y [Yaml]> {
+    let Value::Seq(items) = &yaml.value else {
+        errors.add(yaml.at, format!("{what} must be a list"), hint);
+        return None;
+    };
+    Some(items)
+}
+
 /// A type that one scalar holds.
 pub trait FromYaml: Sized {
     /// The expected form, for messages: `a duration`.

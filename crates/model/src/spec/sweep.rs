@@ -1,7 +1,7 @@
 //! `sweep:` of a measurement: one of its parameters takes several values, and each makes a measurement of its own. Over
 //! them a report has the curve of the load.
 
-use super::reader::Object;
+use super::reader::{Object, items};
 use super::yaml::{Value, Yaml, steps};
 use crate::diagnostic::{Diagnostics, Mark, shown};
 use crate::results::SweepPoint;
@@ -106,12 +106,8 @@ fn read<'y>(sweep: &'y Yaml, what: &str, errors: &mut Diagnostics) -> Option<(St
         errors.add(path.at, message, EXAMPLE);
         return None;
     }
-    let Value::Seq(all) = &values.value else {
-        let message = format!("the values of {what} must be a list");
-        errors.add(values.at, message, EXAMPLE);
-        return None;
-    };
-    check(all, what, values.at, errors).then(|| (path.value.to_string(), &all[..]))
+    let all = items(values, &format!("the values of {what}"), EXAMPLE, errors)?;
+    check(all, what, values.at, errors).then(|| (path.value.to_string(), all))
 }
 
 fn check(values: &[Yaml], what: &str, at: Mark, errors: &mut Diagnostics) -> bool {

@@ -6,8 +6,8 @@ use super::fields::{Fields, Level};
 use super::link::Link;
 use crate::containerlab::remarks::Remarks;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
-use crate::spec::reader::Object;
-use crate::spec::yaml::{MAX_WEIGHT, Value, Yaml};
+use crate::spec::reader::{Object, items};
+use crate::spec::yaml::{MAX_WEIGHT, Yaml};
 
 /// Kinds of nodes that latlab has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,23 +107,11 @@ fn read_topology(
     let links = o.take("links");
     o.finish(errors);
     let nodes = nodes.map_or_else(Vec::new, |yaml| read_nodes(yaml, &levels, remarks, errors));
-    let links: Vec<Link> = match links.map(|yaml| (&yaml.value, yaml.at)) {
-        Some((Value::Seq(items), _)) => {
-            let all = items.iter().enumerate();
-            all.filter_map(|(index, yaml)| Link::read(yaml, index, remarks, errors))
-                .collect()
-        }
-        Some((_, at)) => {
-            errors.add(
-                at,
-                "`topology.links` must be a list",
-                "begin each link with `- `",
-            );
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
-    (nodes, links)
+    let hint = "begin each link with `- `";
+    let links = links.and_then(|yaml| items(yaml, "`topology.links`", hint, errors));
+    let links = links.unwrap_or_default().iter().enumerate();
+    let links = links.filter_map(|(index, yaml)| Link::read(yaml, index, remarks, errors));
+    (nodes, links.collect())
 }
 
 fn read_levels(yaml: &Yaml, key: &str, errors: &mut Diagnostics) -> HashMap<String, Level> {
