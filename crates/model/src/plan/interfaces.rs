@@ -81,8 +81,8 @@ fn is_whole(link: &Link) -> bool {
 }
 
 fn check_end(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics) {
-    let mut hosts = lab.nodes.iter().filter(|node| node.kind.is_host());
-    if hosts.any(|node| node.name.value == *end.node) {
+    let node = lab.node(&end.node);
+    if node.is_some_and(|node| node.kind.is_host()) {
         let message = format!(
             "link `{}`, of type {}, ends at `{}`: the host has its interfaces already",
             *link.name, link.kind.value, *end.node
@@ -123,8 +123,7 @@ fn check_timestamps(
     let Some(by) = link.timestamps.filter(|by| by.value.is_hardware()) else {
         return;
     };
-    let mut nodes = lab.nodes.iter();
-    let node = nodes.find(|node| node.name.value == *end.node);
+    let node = lab.node(&end.node);
     let (why, hint) = match facts.nic(interface) {
         _ if node.is_some_and(|node| node.kind.is_guest()) => (
             format!("VM `{}` does not have its card", *end.node),
@@ -162,8 +161,7 @@ fn check_driven(lab: &Lab, link: &Link, end: &Endpoint, errors: &mut Diagnostics
     let kind = link.kind.value;
     let is_passthrough = kind == LinkKind::Passthrough;
     let is_function = kind == LinkKind::Sriov && link.vm() == VmAttachment::Vfio;
-    let mut nodes = lab.nodes.iter();
-    let Some(node) = nodes.find(|node| node.name.value == *end.node) else {
+    let Some(node) = lab.node(&end.node) else {
         return;
     };
     if !(is_passthrough || is_function) || node.kind.is_host() {
@@ -214,8 +212,7 @@ fn check_port(link: &Link, interface: &Spanned<String>, facts: &Facts, errors: &
     if !facts.interfaces.contains(&interface.value) {
         return;
     }
-    let mut nics = facts.machine.nics.iter();
-    let nic = nics.find(|nic| nic.name == interface.value);
+    let nic = facts.nic(interface);
     let Some(nic) = nic.filter(|nic| nic.pci.is_some()) else {
         let message = format!("`{named}` of link `{name}` is no port of a card on the PCI bus");
         errors.add(
@@ -250,8 +247,7 @@ fn check_functions(
     facts: &Facts,
     errors: &mut Diagnostics,
 ) {
-    let mut nics = facts.machine.nics.iter();
-    let Some(nic) = nics.find(|nic| nic.name == interface.value) else {
+    let Some(nic) = facts.nic(interface) else {
         return;
     };
     if wanted == nic.sriov_vfs + 1 {

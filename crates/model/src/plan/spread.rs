@@ -151,10 +151,7 @@ fn ends(link: &Link) -> impl Iterator<Item = &str> {
 
 /// Whether it is a cable between cards of hosts, which the nodes at its ends name.
 fn joins_cards(lab: &Lab, link: &Link) -> bool {
-    let is_named = |end: &str| {
-        let mut nodes = lab.nodes.iter();
-        nodes.any(|node| *node.name == *end && !is_auto(node))
-    };
+    let is_named = |end: &str| lab.node(end).is_some_and(|node| !is_auto(node));
     link.kind.value == LinkKind::Phys && ends(link).all(is_named)
 }
 

@@ -57,6 +57,10 @@ impl Lab {
         })
     }
 
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| *node.name == name)
+    }
+
     /// True when its nodes want particular CPUs, or cards, so that planning must know the machine's.
     pub fn is_placed(&self) -> bool {
         let asks = |n: &Node| {

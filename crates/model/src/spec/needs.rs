@@ -132,7 +132,8 @@ impl Lab {
     fn needs_of_guest(&self, link: &Link) -> Option<Need> {
         let (name, kind) = (&link.name.value, link.kind.value);
         let mut ends = link.endpoints.iter();
-        let end = ends.find(|end| self.is_guest(&end.node))?;
+        let is_guest = |name: &str| self.node(name).is_some_and(|node| node.kind.is_guest());
+        let end = ends.find(|end| is_guest(&end.node))?;
         match (kind, link.vm.filter(|vm| vm.value == VmAttachment::Vfio)) {
             (LinkKind::Sriov, Some(vm)) => {
                 let why = format!("link `{name}` gives functions to VMs by VFIO");
@@ -165,11 +166,6 @@ impl Lab {
         let why = format!("DPDK in node `{}` drives its ports by VFIO", *node.name);
         let otherwise = "use `driver: af-packet`";
         Some(Need::must(Facts::VFIO, driver.at, &why, otherwise))
-    }
-
-    fn is_guest(&self, name: &str) -> bool {
-        let mut nodes = self.nodes.iter();
-        nodes.any(|node| node.name.value == name && node.kind.is_guest())
     }
 }
 

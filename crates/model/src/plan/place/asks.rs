@@ -140,8 +140,8 @@ pub fn nic_of<'l>(lab: &'l Lab, node: &str, facts: &Facts) -> Option<(&'l str, u
         let own = link.interfaces.get(end);
         own.or(link.parent.as_ref()).map(|i| i.as_str())
     };
-    lab.links.iter().filter_map(on_host).find_map(|name| {
-        let nic = facts.machine.nics.iter().find(|n| n.name == name)?;
-        Some((name, nic.numa_node?))
-    })
+    lab.links
+        .iter()
+        .filter_map(on_host)
+        .find_map(|name| Some((name, facts.nic(name)?.numa_node?)))
 }
