@@ -1,5 +1,6 @@
 //! Changes to the document, and refusals.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -251,38 +252,24 @@ impl Overlay {
         }
     }
 
-    fn must_have_network(&self, name: &str) -> Result<&Network, Refusal> {
-        missing(
-            "network",
-            name,
-            self.networks.get(name),
-            self.networks.keys(),
-        )
+    pub(super) fn must_have_network(&self, name: &str) -> Result<&Network, Refusal> {
+        find("network", name, &self.networks)
     }
 
-    fn must_have_interface(&self, name: &str) -> Result<&Interface, Refusal> {
-        missing(
-            "interface",
-            name,
-            self.interfaces.get(name),
-            self.interfaces.keys(),
-        )
+    pub(super) fn must_have_interface(&self, name: &str) -> Result<&Interface, Refusal> {
+        find("interface", name, &self.interfaces)
     }
 
-    fn must_have_link(&self, name: &str) -> Result<&Link, Refusal> {
-        missing("link", name, self.links.get(name), self.links.keys())
+    pub(super) fn must_have_link(&self, name: &str) -> Result<&Link, Refusal> {
+        find("link", name, &self.links)
     }
 }
 
 /// The object, or a refusal with the name that was probably meant.
-pub(super) fn missing<'a, T>(
-    kind: &str,
-    name: &str,
-    found: Option<T>,
-    names: impl Iterator<Item = &'a String>,
-) -> Result<T, Refusal> {
-    let Some(found) = found else {
-        let hint = match crate::diagnostic::nearest(name, names.map(String::as_str)) {
+fn find<'a, T>(kind: &str, name: &str, all: &'a BTreeMap<String, T>) -> Result<&'a T, Refusal> {
+    let Some(found) = all.get(name) else {
+        let names = all.keys().map(String::as_str);
+        let hint = match crate::diagnostic::nearest(name, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("`list {kind}s` shows those that there are"),
         };

@@ -7,6 +7,12 @@ use std::path::PathBuf;
 use crate::spec::Mac;
 use crate::units::{CpuList, Nanos};
 
+/// The UDP port of VXLAN (RFC 7348, section 5).
+pub const VXLAN_PORT: u16 = 4789;
+
+/// The UDP port of this daemon's own format; in the dynamic range, so it has no other owner.
+pub const UDP_PORT: u16 = 51_789;
+
 /// A whole overlay, as one host sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use super::document::{
     Interface, InterfaceKind, Link, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches,
-    Tls,
+    Tls, UDP_PORT, VXLAN_PORT,
 };
 use super::mistake::Mistake;
-use super::ports::{UDP_PORT, VXLAN_PORT};
 use super::values::{
     INTERRUPTS, MODES, address, device, file, interrupts, mode, name, switch, valid_name,
 };
@@ -252,12 +251,13 @@ pub(super) fn route(mut words: Words) -> Result<Route, Mistake> {
             Mistake::new(word.column, message, format!("write {hint}"))
         })?;
     }
-    let to = port(&mut words)?;
+    let hint = "write `interface NAME` or `link NAME`";
+    let to = port(&mut words, hint)?;
     let from = match words.peek() {
         None => None,
         Some(word) if word.text == "from" => {
             words.next("from", "")?;
-            Some(port(&mut words)?)
+            Some(port(&mut words, hint)?)
         }
         Some(word) => return Err(unknown("option", word, &["from"])),
     };
@@ -272,8 +272,8 @@ pub(super) fn route(mut words: Words) -> Result<Route, Mistake> {
     })
 }
 
-fn port(words: &mut Words) -> Result<PortName, Mistake> {
-    let kind = words.next("interface or link", "write `interface NAME` or `link NAME`")?;
+pub(super) fn port(words: &mut Words, hint: &str) -> Result<PortName, Mistake> {
+    let kind = words.next("interface or link", hint)?;
     match kind.text.as_str() {
         "interface" => Ok(PortName::Interface(name(words, "interface")?)),
         "link" => Ok(PortName::Link(name(words, "link")?)),

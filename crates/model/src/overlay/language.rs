@@ -2,7 +2,7 @@
 //!
 #![doc = concat!("```text\n", include_str!("help.txt"), "```")]
 
-use super::change::{Item, ItemName, Refusal, missing};
+use super::change::{Item, ItemName, Refusal};
 use super::command::{Command, ListWhat};
 use super::document::{InterfaceKind, Network, Overlay};
 use super::items::{SWITCHES, interface, link, network, route, switches};
@@ -195,14 +195,8 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
         }
         "interface" => {
             let name = name(&mut words, "interface")?;
-            let known = overlay.interfaces.get(&name);
-            let mut interface = missing(
-                "interface",
-                &name,
-                known.cloned(),
-                overlay.interfaces.keys(),
-            )
-            .map_err(|refusal| (column, refusal))?;
+            let known = overlay.must_have_interface(&name);
+            let mut interface = known.map_err(|refusal| (column, refusal))?.clone();
             let mut options = words.options(&[&["mode"][..], &SWITCHES].concat())?;
             if let Some(mode) = options.get("mode", MODES, mode)? {
                 interface.mode = Some(mode);
@@ -215,9 +209,8 @@ fn set(mut words: Words, overlay: &Overlay) -> Result<Command, Mistake> {
         }
         "network" => {
             let name = name(&mut words, "network")?;
-            let known = overlay.networks.get(&name);
-            let known = missing("network", &name, known.cloned(), overlay.networks.keys())
-                .map_err(|refusal| (column, refusal))?;
+            let known = overlay.must_have_network(&name);
+            let known = known.map_err(|refusal| (column, refusal))?.clone();
             let mut options = words.options(&["learning", "flood", "age"])?;
             Ok(Command::SetNetwork(name, network(&mut options, known)?))
         }

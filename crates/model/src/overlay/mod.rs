@@ -15,7 +15,6 @@ mod items;
 pub mod language;
 mod mistake;
 mod moves;
-mod ports;
 mod print;
 mod values;
 mod words;
@@ -28,9 +27,8 @@ pub use change::{Item, ItemName, Refusal};
 pub use command::{Command, ListWhat};
 pub use document::{
     Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
-    PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
+    PortName, Qualifier, Route, Switches, Thresholds, Tls, UDP_PORT, VXLAN_PORT, Yield,
 };
 pub use mistake::Mistake;
 pub use moves::{DEFAULT_HOLD, Hold, MAX_ADDRESSES, MAX_HOLD, MAX_HOLD_TIME, Move};
-pub use ports::{UDP_PORT, VXLAN_PORT};
 pub use values::valid_name;

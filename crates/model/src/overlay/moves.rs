@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::change::{Refusal, missing, refuse};
+use super::change::{Refusal, refuse};
 use super::document::{InterfaceKind, LinkKind, Network, Overlay, PortName, Qualifier};
+use super::items::port;
 use super::mistake::Mistake;
-use super::values::{name, valid_name};
+use super::values::valid_name;
 use super::words::{Words, unknown};
 use crate::spec::Mac;
 use crate::units::{Bytes, Nanos};
@@ -53,8 +54,7 @@ impl Overlay {
         let Some(name) = &wanted.when_stopped else {
             return Ok(());
         };
-        let interface = self.interfaces.get(name);
-        let interface = missing("interface", name, interface, self.interfaces.keys())?;
+        let interface = self.must_have_interface(name)?;
         if !matches!(interface.kind, InterfaceKind::VhostUser { .. }) {
             return refuse(
                 format!("interface `{name}` has no rings that its guest could stop"),
@@ -75,8 +75,7 @@ impl Overlay {
     /// learn, several networks and none named, an address that has a route.
     pub fn network_of_move(&self, wanted: &Move) -> Result<(String, &Network), Refusal> {
         let name = self.name_of_network(wanted)?;
-        let network = self.networks.get(name);
-        let network = missing("network", name, network, self.networks.keys())?;
+        let network = self.must_have_network(name)?;
         if !network.learning {
             return refuse(
                 format!("network `{name}` learns no addresses"),
@@ -97,12 +96,10 @@ impl Overlay {
     fn name_of_network<'a>(&'a self, wanted: &'a Move) -> Result<&'a str, Refusal> {
         let carried: Vec<&str> = match &wanted.to {
             PortName::Interface(name) => {
-                let interface = self.interfaces.get(name);
-                let interface = missing("interface", name, interface, self.interfaces.keys())?;
-                vec![&interface.network]
+                vec![&self.must_have_interface(name)?.network]
             }
             PortName::Link(name) => {
-                let link = missing("link", name, self.links.get(name), self.links.keys())?;
+                let link = self.must_have_link(name)?;
                 match &link.kind {
                     LinkKind::Direct { network, .. } => vec![network],
                     _ => {
@@ -162,12 +159,7 @@ pub(super) fn moved(mut words: Words) -> Result<Move, Mistake> {
     if to.text != "to" {
         return Err(unknown("word", &to, &["to"]));
     }
-    let kind = words.next("interface or link", hint)?;
-    let to = match kind.text.as_str() {
-        "interface" => PortName::Interface(name(&mut words, "interface")?),
-        "link" => PortName::Link(name(&mut words, "link")?),
-        _ => return Err(unknown("port", &kind, &["interface", "link"])),
-    };
+    let to = port(&mut words, hint)?;
     let mut options = words.options(&["network", "revision"])?;
     Ok(Move {
         addresses,

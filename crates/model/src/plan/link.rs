@@ -7,10 +7,8 @@ use crate::kinds::{
     Cable, Carrier, FunctionSettings, HostTunnel, Impairment, LinkKind, Streams, Timestamps,
     VXLAN_OVERHEAD, VmAttachment,
 };
+use crate::overlay::VXLAN_PORT;
 use crate::spec::Link;
-
-/// IANA's port for VXLAN.
-const VXLAN_PORT: u16 = 4789;
 
 /// The reason for [`Carrier::Local`] where a lab names no carrier: every node of a lab is on this machine, and each other
 /// carrier adds a wire to every frame's way.
