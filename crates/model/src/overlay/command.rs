@@ -6,6 +6,7 @@ use super::change::{Item, ItemName};
 use super::document::{Dispatch, Interface, Network};
 use super::moves::{Hold, Move};
 use crate::spec::Mac;
+use crate::words::vocabulary;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -44,3 +45,8 @@ pub enum ListWhat {
     Holds,
     Moves,
 }
+
+vocabulary!(ListWhat, {
+    "networks" => Networks, "interfaces" => Interfaces, "links" => Links, "routes" => Routes, "holds" => Holds,
+    "moves" => Moves,
+});

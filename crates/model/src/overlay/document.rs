@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::spec::Mac;
 use crate::units::{CpuList, Nanos};
+use crate::words::vocabulary;
 
 /// The UDP port of VXLAN (RFC 7348, section 5).
 pub const VXLAN_PORT: u16 = 4789;
@@ -126,6 +127,8 @@ pub enum Interrupts {
     /// such, disable the line: for experiments.
     BeforeData,
 }
+
+vocabulary!(Interrupts, { "batch" => Batch, "early" => Early, "before-data" => BeforeData });
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {

@@ -4,13 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::document::{
-    Interface, InterfaceKind, Link, LinkKind, Network, Peer, PortName, Qualifier, Route, Switches,
-    Tls, UDP_PORT, VXLAN_PORT,
+    Interface, InterfaceKind, Interrupts, Link, LinkKind, Network, Peer, PortName, Qualifier,
+    Route, Switches, Tls, UDP_PORT, VXLAN_PORT,
 };
 use super::mistake::Mistake;
-use super::values::{
-    INTERRUPTS, MODES, address, device, file, interrupts, mode, name, switch, valid_name,
-};
+use super::values::{INTERRUPTS, MODES, address, device, file, mode, name, switch, valid_name};
 use super::words::{Options, Words, unknown};
 use crate::spec::Mac;
 use crate::units::Nanos;
@@ -37,7 +35,7 @@ pub(super) const SWITCHES: [&str; 4] =
     ["interrupts", "cut-through", "tx-coalesce", "kick-coalesce"];
 
 pub(super) fn switches(options: &mut Options, mut switches: Switches) -> Result<Switches, Mistake> {
-    if let Some(when) = options.get("interrupts", INTERRUPTS, interrupts)? {
+    if let Some(when) = options.get("interrupts", INTERRUPTS, Interrupts::of_word)? {
         switches.interrupts = when;
     }
     if let Some(on) = options.get("cut-through", "on or off", switch)? {

@@ -104,24 +104,9 @@ impl Overlay {
 }
 
 fn list(mut words: Words) -> Result<ListWhat, Mistake> {
-    let known = [
-        "networks",
-        "interfaces",
-        "links",
-        "routes",
-        "holds",
-        "moves",
-    ];
+    let known = ListWhat::WORDS;
     let what = words.next("what to list", &format!("one of {}", known.join(", ")))?;
-    let list = match what.text.as_str() {
-        "networks" => ListWhat::Networks,
-        "interfaces" => ListWhat::Interfaces,
-        "links" => ListWhat::Links,
-        "routes" => ListWhat::Routes,
-        "holds" => ListWhat::Holds,
-        "moves" => ListWhat::Moves,
-        _ => return Err(unknown("list", &what, &known)),
-    };
+    let list = ListWhat::of_word(&what.text).ok_or_else(|| unknown("list", &what, known))?;
     words.end()?;
     Ok(list)
 }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use super::document::{
-    Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
-    PortName, Qualifier, Route, Switches, Thresholds, Tls, Yield,
+    Dispatch, Interface, InterfaceKind, Link, LinkKind, Mode, Network, Overlay, Peer, PortName,
+    Qualifier, Route, Switches, Thresholds, Tls, Yield,
 };
 use crate::units::Nanos;
 
@@ -247,16 +247,6 @@ impl Display for Yield {
                 write!(f, "adaptive:{}/{}", exact(*sleep), exact(*after))
             }
         }
-    }
-}
-
-impl Display for Interrupts {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        f.write_str(match self {
-            Interrupts::Batch => "batch",
-            Interrupts::Early => "early",
-            Interrupts::BeforeData => "before-data",
-        })
     }
 }
 

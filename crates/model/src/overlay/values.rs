@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use super::document::{Interrupts, Mode, Thresholds, Yield};
+use super::document::{Mode, Thresholds, Yield};
 use super::mistake::Mistake;
 use super::words::{Word, Words};
 use crate::units::{CpuList, Nanos};
@@ -74,15 +74,6 @@ pub(super) const MODES: &str =
     "guest, vmm, adaptive, adaptive:wakeups=10/5/50us or adaptive:rate=10000/1000/10ms";
 pub(super) const YIELDS: &str = "immediate, timed:100us or adaptive:100us/50us";
 pub(super) const INTERRUPTS: &str = "batch, early or before-data";
-
-pub(super) fn interrupts(text: &str) -> Option<Interrupts> {
-    match text {
-        "batch" => Some(Interrupts::Batch),
-        "early" => Some(Interrupts::Early),
-        "before-data" => Some(Interrupts::BeforeData),
-        _ => None,
-    }
-}
 
 pub(super) fn mode(text: &str) -> Option<Mode> {
     let thresholds = match text {
