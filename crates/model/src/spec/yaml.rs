@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::diagnostic::{Diagnostics, Mark, shown};
+use crate::diagnostic::{Diagnostics, Mark, Spanned, shown};
 
 /// Deepest nesting that is read; a real lab needs about six.
 const MAX_DEPTH: usize = 64;
@@ -97,6 +97,11 @@ impl Yaml {
         Yaml { at, value }
     }
 
+    /// A value as a text at its place.
+    pub(crate) fn of<T: ToString>(value: &Spanned<T>) -> Yaml {
+        Yaml::text(value.at, value.value.to_string())
+    }
+
     /// A list that stands where its first item does.
     pub(crate) fn list(items: Vec<Yaml>) -> Yaml {
         let at = items.first().map_or(Mark::default(), |item| item.at);
@@ -109,6 +114,17 @@ impl Yaml {
         let entry = |(key, value): (&str, Yaml)| (Yaml::text(value.at, key), value);
         let value = Value::Map(entries.into_iter().map(entry).collect());
         Yaml { at, value }
+    }
+
+    /// Adds a list that has items to the entries of a mapping.
+    pub(crate) fn push_list<'k>(
+        key: &'k str,
+        items: Vec<Yaml>,
+        entries: &mut Vec<(&'k str, Yaml)>,
+    ) {
+        if !items.is_empty() {
+            entries.push((key, Yaml::list(items)));
+        }
     }
 
     pub fn scalar(&self) -> Option<&str> {

@@ -154,7 +154,7 @@ impl<'a> Cables<'a> {
         }
         if inside.mac.is_some() {
             let kind = Yaml::text(link.at, "host");
-            let interface = Yaml::text(outside.interface.at, outside.interface.value.clone());
+            let interface = Yaml::of(&outside.interface);
             self.all.push(Yaml::map(
                 link.at,
                 vec![
@@ -256,15 +256,9 @@ impl<'a> Cables<'a> {
             let mut fields = vec![
                 ("type", Yaml::text(link.kind.at, "macvlan")),
                 ("endpoint", mapping(end)),
-                (
-                    "host-interface",
-                    Yaml::text(parent.at, parent.value.clone()),
-                ),
+                ("host-interface", Yaml::of(parent)),
             ];
-            fields.extend(
-                link.mtu
-                    .map(|mtu| ("mtu", Yaml::text(mtu.at, mtu.value.to_string()))),
-            );
+            fields.extend(link.mtu.map(|mtu| ("mtu", Yaml::of(&mtu))));
             self.all.push(Yaml::map(link.at, fields));
         }
         true
@@ -274,17 +268,10 @@ impl<'a> Cables<'a> {
 /// An end as a mapping.
 fn mapping(end: &Endpoint) -> Yaml {
     let mut fields = vec![
-        ("node", Yaml::text(end.node.at, end.node.value.clone())),
-        (
-            "interface",
-            Yaml::text(end.interface.at, end.interface.value.clone()),
-        ),
+        ("node", Yaml::of(&end.node)),
+        ("interface", Yaml::of(&end.interface)),
     ];
-    fields.extend(
-        end.mac
-            .as_ref()
-            .map(|mac| ("mac", Yaml::text(mac.at, mac.to_string()))),
-    );
+    fields.extend(end.mac.as_ref().map(|mac| ("mac", Yaml::of(mac))));
     Yaml::map(end.node.at, fields)
 }
 

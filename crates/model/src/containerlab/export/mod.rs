@@ -63,10 +63,8 @@ pub fn export(lab: &Lab, image: Option<&str>) -> Result<Exported, Diagnostics> {
     }
     let top = Mark::new(1, 1);
     let mut fields = vec![("nodes", Yaml::map(top, nodes))];
-    if !cables.is_empty() {
-        fields.push(("links", Yaml::list(cables)));
-    }
-    let name = Yaml::text(lab.name.at, lab.name.value.clone());
+    Yaml::push_list("links", cables, &mut fields);
+    let name = Yaml::of(&lab.name);
     let mut topology = Yaml::map(
         top,
         vec![("name", name), ("topology", Yaml::map(top, fields))],

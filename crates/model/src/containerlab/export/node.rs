@@ -43,10 +43,7 @@ impl Nodes<'_> {
                 self.tell_lost(node);
             }
         }
-        let exec = self.exec(node, plan);
-        if !exec.is_empty() {
-            all.push(("exec", Yaml::list(exec)));
-        }
+        Yaml::push_list("exec", self.exec(node, plan), &mut all);
         Some(all)
     }
 
@@ -89,17 +86,9 @@ impl Nodes<'_> {
 
     fn limits(&mut self, node: &Node, all: &mut Fields) {
         let fields = &node.fields;
-        all.extend(
-            fields
-                .cpus
-                .map(|cpus| ("cpu", Yaml::text(cpus.at, cpus.value.to_string()))),
-        );
-        all.extend(
-            fields
-                .cpuset
-                .as_ref()
-                .map(|set| ("cpu-set", Yaml::text(set.at, set.value.to_string()))),
-        );
+        all.extend(fields.cpus.map(|cpus| ("cpu", Yaml::of(&cpus))));
+        let cpuset = fields.cpuset.as_ref();
+        all.extend(cpuset.map(|set| ("cpu-set", Yaml::of(set))));
         all.extend(
             fields
                 .memory
@@ -110,7 +99,7 @@ impl Nodes<'_> {
             .runtime
             .filter(|runtime| matches!(runtime.value, Runtime::Docker | Runtime::Podman))
         {
-            all.push(("runtime", Yaml::text(runtime.at, runtime.value.to_string())));
+            all.push(("runtime", Yaml::of(&runtime)));
         }
         if !fields.env.is_empty() {
             let entries = fields
@@ -123,7 +112,7 @@ impl Nodes<'_> {
             let ro = if bind.read_only { ":ro" } else { "" };
             Yaml::text(bind.at, format!("{}:{}{ro}", bind.source, bind.target))
         });
-        push_list("binds", binds.collect(), all);
+        Yaml::push_list("binds", binds.collect(), all);
         let tmpfs = fields.storage.iter().filter_map(|storage| {
             let size = storage
                 .size
@@ -142,9 +131,9 @@ impl Nodes<'_> {
                 .capabilities
                 .iter()
                 .map(|name| Yaml::text(security.at, name.clone()));
-            push_list("cap-add", granted.collect(), all);
+            Yaml::push_list("cap-add", granted.collect(), all);
             if security.seccomp == Seccomp::Unconfined {
-                push_list(
+                Yaml::push_list(
                     "security-opts",
                     vec![Yaml::text(security.at, "seccomp=unconfined")],
                     all,
@@ -181,12 +170,6 @@ impl Nodes<'_> {
 fn add_addresses(interface: &InterfacePlan) -> impl Iterator<Item = String> {
     let add = |address| format!("ip address add {address} dev {}", quoted(&interface.name));
     interface.addresses.iter().map(add)
-}
-
-fn push_list(key: &'static str, items: Vec<Yaml>, all: &mut Fields) {
-    if !items.is_empty() {
-        all.push((key, Yaml::list(items)));
-    }
 }
 
 /// Fields without an equivalent, with what there is instead.

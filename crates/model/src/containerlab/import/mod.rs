@@ -66,29 +66,16 @@ pub fn import(text: &str, around: &Surroundings<'_>) -> Result<Imported, Diagnos
         if let Some(written) = node.written.filter(|_| node.kind == NodeKind::Container) {
             fields.extend(converter.container(&written.name, &written.fields));
         }
-        let exec: Vec<Yaml> = node
-            .exec
-            .iter()
-            .flatten()
-            .map(|line| Yaml::text(line.at, line.value.clone()))
-            .collect();
-        if !exec.is_empty() {
-            fields.push(("exec", Yaml::list(exec)));
-        }
+        let exec = node.exec.iter().flatten().map(Yaml::of);
+        Yaml::push_list("exec", exec.collect(), &mut fields);
         (node.name.as_str(), Yaml::map(node.name.at, fields))
     });
     let nodes = nodes.collect();
     let name = lab_name(&topology.name, &mut remarks);
     errors.into_result(())?;
     let mut topology_fields = vec![("nodes", Yaml::map(yaml.at, nodes))];
-    if !draft.links.is_empty() {
-        let links = draft
-            .links
-            .iter()
-            .map(|link| written(link, &draft))
-            .collect();
-        topology_fields.push(("links", Yaml::list(links)));
-    }
+    let links = draft.links.iter().map(|link| written(link, &draft));
+    Yaml::push_list("links", links.collect(), &mut topology_fields);
     let lab = Yaml::map(
         yaml.at,
         vec![
@@ -138,9 +125,7 @@ fn refuse_template(text: &str) -> Result<(), Diagnostics> {
 
 fn written(link: &Link, draft: &Draft<'_>) -> Yaml {
     let mut fields = Vec::new();
-    if let Some(name) = &link.name {
-        fields.push(("name", Yaml::text(name.at, name.value.clone())));
-    }
+    fields.extend(link.name.as_ref().map(|name| ("name", Yaml::of(name))));
     if link.kind != LinkKind::Veth {
         fields.push(("type", Yaml::text(link.at, link.kind.word())));
     }
@@ -149,12 +134,9 @@ fn written(link: &Link, draft: &Draft<'_>) -> Yaml {
         .iter()
         .map(|end| written_end(end, &draft.nodes[end.node].name));
     fields.push(("endpoints", Yaml::list(ends.collect())));
-    if let Some(mtu) = link.mtu {
-        fields.push(("mtu", Yaml::text(mtu.at, mtu.value.to_string())));
-    }
-    if let Some(parent) = &link.parent {
-        fields.push(("parent", Yaml::text(parent.at, parent.value.clone())));
-    }
+    fields.extend(link.mtu.map(|mtu| ("mtu", Yaml::of(&mtu))));
+    let parent = link.parent.as_ref();
+    fields.extend(parent.map(|parent| ("parent", Yaml::of(parent))));
     Yaml::map(link.at, fields)
 }
 
@@ -165,10 +147,7 @@ fn written_end(end: &End, node: &Spanned<String>) -> Yaml {
     }
     let mut fields = vec![
         ("node", Yaml::text(end.at, node.value.clone())),
-        (
-            "interface",
-            Yaml::text(interface.at, interface.value.clone()),
-        ),
+        ("interface", Yaml::of(interface)),
     ];
     if let Some(mac) = &end.mac {
         fields.push((

@@ -123,14 +123,9 @@ impl Converter<'_> {
         let mut all = Vec::new();
         all.extend(self.image(fields).map(|image| ("image", image)));
         self.runtime_and_network(name, fields, &mut all);
-        let number = |cpus: &Spanned<f64>| Yaml::text(cpus.at, cpus.value.to_string());
-        all.extend(fields.cpu.as_ref().map(|cpus| ("cpus", number(cpus))));
-        all.extend(
-            fields
-                .cpu_set
-                .as_ref()
-                .map(|set| ("cpuset", Yaml::text(set.at, set.value.to_string()))),
-        );
+        all.extend(fields.cpu.map(|cpus| ("cpus", Yaml::of(&cpus))));
+        let cpuset = fields.cpu_set.as_ref();
+        all.extend(cpuset.map(|set| ("cpuset", Yaml::of(set))));
         all.extend(
             fields
                 .memory
@@ -142,11 +137,11 @@ impl Converter<'_> {
             let at = first.at;
             let entries = env
                 .iter()
-                .map(|(name, text)| (name.as_str(), Yaml::text(text.at, text.value.clone())));
+                .map(|(name, text)| (name.as_str(), Yaml::of(text)));
             all.push(("env", Yaml::map(at, entries.collect())));
         }
-        push_list("binds", self.binds(name, fields), &mut all);
-        push_list("storage", self.tmpfs(fields), &mut all);
+        Yaml::push_list("binds", self.binds(name, fields), &mut all);
+        Yaml::push_list("storage", self.tmpfs(fields), &mut all);
         all.extend(
             self.security(name, fields)
                 .map(|security| ("security", security)),
@@ -324,7 +319,7 @@ impl Converter<'_> {
                 Some(size) => all.push(Yaml::map(
                     at.at,
                     vec![
-                        ("at", Yaml::text(at.at, at.value.clone())),
+                        ("at", Yaml::of(at)),
                         ("type", Yaml::text(at.at, "tmpfs")),
                         ("size", Yaml::text(options.at, exact(size))),
                     ],
@@ -360,7 +355,7 @@ impl Converter<'_> {
         }
         let mut entries = Vec::new();
         let mut at = granted.first().map(|first| first.at);
-        push_list("capabilities", granted, &mut entries);
+        Yaml::push_list("capabilities", granted, &mut entries);
         for option in &fields.security_opts {
             if option.value == "seccomp=unconfined" {
                 at = at.or(Some(option.at));
@@ -372,12 +367,6 @@ impl Converter<'_> {
             }
         }
         at.map(|at| Yaml::map(at, entries))
-    }
-}
-
-fn push_list<'k>(key: &'k str, items: Vec<Yaml>, all: &mut Vec<(&'k str, Yaml)>) {
-    if !items.is_empty() {
-        all.push((key, Yaml::list(items)));
     }
 }
 
