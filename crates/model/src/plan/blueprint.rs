@@ -82,6 +82,14 @@ impl Given {
             why: why.into(),
         }
     }
+
+    /// The same CPUs, for another reason.
+    pub(super) fn because(&self, why: impl Into<String>) -> Given {
+        Given {
+            cpus: self.cpus.clone(),
+            why: why.into(),
+        }
+    }
 }
 
 impl Blueprint {

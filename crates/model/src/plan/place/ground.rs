@@ -35,14 +35,13 @@ impl Ground {
             .iter()
             .filter_map(|c| topology.core(*c))
             .collect();
-        let listed = |core: &usize| {
-            let cpus = &topology.cores[*core].threads;
-            asks.listed
-                .as_ref()
-                .is_none_or(|l| cpus.iter().any(|c| l.contains(*c)))
+        let listed = |topology: &Topology, core: usize| {
+            let mut cpus = topology.cores[core].threads.iter();
+            let listed = asks.listed.as_ref();
+            listed.is_none_or(|listed| cpus.any(|cpu| listed.contains(*cpu)))
         };
-        let untaken = || (0..topology.cores.len()).filter(|c| !taken.contains(c));
-        let unlisted = untaken().find(|c| asks.listed.is_none() || !listed(c));
+        let mut untaken = (0..topology.cores.len()).filter(|c| !taken.contains(c));
+        let unlisted = untaken.find(|c| asks.listed.is_none() || !listed(&topology, *c));
         let Some(host) = unlisted else {
             refuse_all(asks, &topology, errors);
             return None;
@@ -64,15 +63,9 @@ impl Ground {
                 && !ground.taken.contains(c)
                 && !ground.claimed.contains_key(c)
                 && !ground.named.contains(c)
+                && listed(&ground.topology, *c)
         };
-        let free: BTreeSet<usize> = cores.filter(|c| open(c)).collect();
-        let listed = |core: &usize| {
-            let cpus = &ground.topology.cores[*core].threads;
-            asks.listed
-                .as_ref()
-                .is_none_or(|l| cpus.iter().any(|c| l.contains(*c)))
-        };
-        ground.free = free.into_iter().filter(listed).collect();
+        ground.free = cores.filter(open).collect();
         ground.further = ground.further();
         Some(ground)
     }
@@ -182,16 +175,17 @@ fn refuse_all(asks: &Asks<'_>, topology: &Topology, errors: &mut Diagnostics) {
         return;
     };
     let at = ask.tuning.map_or(ask.node.name.at, |t| t.at);
-    let message = if asks.listed.is_some() {
-        "the profile's `cores` leave none to the host".to_string()
+    let (why, hint) = if asks.listed.is_some() {
+        (
+            "the profile's `cores` leave none to the host",
+            "keep CPU 0, and what shares its core, out of the profile's `cores`",
+        )
     } else {
-        "every core belongs to another lab".to_string()
+        (
+            "every core belongs to another lab",
+            "`latlab inspect` lists the labs; `latlab destroy` gives their cores back",
+        )
     };
-    let message = format!("node `{}` cannot be placed: {message}", ask.name());
-    let hint = if asks.listed.is_some() {
-        "keep CPU 0, and what shares its core, out of the profile's `cores`"
-    } else {
-        "`latlab inspect` lists the labs; `latlab destroy` gives their cores back"
-    };
+    let message = format!("node `{}` cannot be placed: {why}", ask.name());
     errors.add(at, message, hint);
 }

@@ -69,14 +69,8 @@ pub fn blueprint(lab: &Lab, asks: &Asks<'_>, d: &Decided<'_>, facts: &Facts) -> 
     });
     let nodes = nodes.collect();
     Blueprint {
-        interrupts: Given {
-            cpus: housekeeping.cpus.clone(),
-            why: moved("an interrupt"),
-        },
-        kernel_threads: Given {
-            cpus: housekeeping.cpus.clone(),
-            why: moved("a kernel thread"),
-        },
+        interrupts: housekeeping.because(moved("an interrupt")),
+        kernel_threads: housekeeping.because(moved("a kernel thread")),
         nics: if anything_given {
             nics(d, facts)
         } else {
@@ -93,13 +87,10 @@ fn listed(names: &[&str]) -> String {
     let quoted = |n: &&str| format!("`{n}`");
     match names {
         [] => "nobody".into(),
-        [.., last] if names.len() <= 3 => {
-            let first: Vec<String> = names[..names.len() - 1].iter().map(quoted).collect();
-            if first.is_empty() {
-                quoted(last)
-            } else {
-                format!("{} and {}", first.join(", "), quoted(last))
-            }
+        [one] => quoted(one),
+        [first @ .., last] if first.len() < 3 => {
+            let first: Vec<String> = first.iter().map(quoted).collect();
+            format!("{} and {}", first.join(", "), quoted(last))
         }
         [first, second, rest @ ..] => {
             format!(
@@ -109,7 +100,6 @@ fn listed(names: &[&str]) -> String {
                 rest.len()
             )
         }
-        [one] => quoted(one),
     }
 }
 
@@ -186,14 +176,7 @@ fn nics(d: &Decided<'_>, facts: &Facts) -> Vec<NicPlace> {
     let place = |nic: &crate::facts::Nic| {
         let id = nic.numa_node.filter(|_| topology.is_numa())?;
         let node = topology.node(id)?;
-        let distance = |core: &usize| topology.distance(node, topology.cores[*core].node);
-        let least = d.housekeeping.iter().map(distance).min()?;
-        let near = d
-            .housekeeping
-            .iter()
-            .copied()
-            .filter(|c| distance(c) == least);
-        let near: Vec<usize> = near.collect();
+        let near = nearest(d, node);
         let here = near.iter().any(|c| topology.cores[*c].node == node);
         let why = if here {
             format!("`{}` is on memory node {id}, and so are these", nic.name)
@@ -209,6 +192,15 @@ fn nics(d: &Decided<'_>, facts: &Facts) -> Vec<NicPlace> {
         })
     };
     facts.machine.nics.iter().filter_map(place).collect()
+}
+
+/// The host's cores that are nearest to a memory node.
+fn nearest(d: &Decided<'_>, node: usize) -> Vec<usize> {
+    let topology = &d.ground.topology;
+    let distance = |core: &usize| topology.distance(node, topology.cores[*core].node);
+    let least = d.housekeeping.iter().map(distance).min();
+    let cores = d.housekeeping.iter().copied();
+    cores.filter(|c| Some(distance(c)) == least).collect()
 }
 
 struct Whose<'a> {
@@ -236,10 +228,7 @@ fn node(
     whose: &Whose<'_>,
     memory: &mut Memory<'_>,
 ) -> NodePlace {
-    let host = |why: String| Given {
-        cpus: whose.housekeeping.cpus.clone(),
-        why,
-    };
+    let host = |why: &str| whose.housekeeping.because(why);
     match (ask.want, &d.own[index], whose.pool) {
         (Want::Own(_), Some(owned), _) => own(ask, owned, d, whose, memory),
         (Want::Named(set, alone), ..) => {
@@ -279,18 +268,14 @@ fn node(
                 "it asks for no cores of its own under tuning `{}`",
                 tuning(ask)
             );
-            let cores = Given {
-                cpus: pool.cpus.clone(),
-                why,
-            };
-            let mut place = shared(ask, Share::Pool, cores);
+            let mut place = shared(ask, Share::Pool, pool.because(why));
             if ask.vcpus() > 0 {
                 let why = "device emulation and I/O would compete with virtual CPUs in the pool";
-                place.emulator = Some(host(why.into()));
+                place.emulator = Some(host(why));
             }
             place
         }
-        _ => shared(ask, Share::Host, host("it asks for nothing".into())),
+        _ => shared(ask, Share::Host, host("it asks for nothing")),
     }
 }
 
@@ -307,7 +292,7 @@ fn own(
 ) -> NodePlace {
     let topology = &d.ground.topology;
     let vcpus = ask.vcpus();
-    let emulator = (vcpus > 0).then(|| emulator(ask, owned, d, whose.housekeeping));
+    let emulator = (vcpus > 0).then(|| emulator(ask, owned, d));
     let nic =
         nic_of(whose.lab, ask.name(), whose.facts).filter(|(_, id)| topology.node(*id).is_some());
     NodePlace {
@@ -379,7 +364,7 @@ fn own_why(owned: &Owned, vcpus: usize, d: &Decided<'_>, nic: Option<(&str, u32)
     why
 }
 
-fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given) -> Given {
+fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>) -> Given {
     let topology = &d.ground.topology;
     if let Some(core) = owned.emulator {
         let why = format!(
@@ -389,28 +374,13 @@ fn emulator(ask: &Ask<'_>, owned: &Owned, d: &Decided<'_>, housekeeping: &Given)
         );
         return Given::new(topology.cores[core].threads.clone(), why);
     }
-    let node = topology.cores[owned.got.cores[0]].node;
-    let distance = |core: &usize| topology.distance(node, topology.cores[*core].node);
-    let least = d.housekeeping.iter().map(distance).min();
-    let near = d
-        .housekeeping
-        .iter()
-        .copied()
-        .filter(|c| Some(distance(c)) == least);
-    let near = topology.threads(near);
+    let near = nearest(d, topology.cores[owned.got.cores[0]].node);
     let why = if ask.isolates {
         "device emulation and I/O apart from the virtual CPUs; among the host's, since no core is left near them"
     } else {
         "device emulation and I/O apart from the virtual CPUs, among the host's"
     };
-    if near.is_empty() {
-        Given {
-            cpus: housekeeping.cpus.clone(),
-            why: why.into(),
-        }
-    } else {
-        Given::new(near, why)
-    }
+    Given::new(topology.threads(near), why)
 }
 
 /// The rest of each memory node, node by node of the lab.
