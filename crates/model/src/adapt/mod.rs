@@ -61,7 +61,7 @@ pub struct Allowed {
 }
 
 /// The state of an adaptation: the choices in effect, and the memory of past samples.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Adaptation {
     allowed: Allowed,
     /// Whether all hosts are on one Ethernet segment.
@@ -79,10 +79,7 @@ impl Adaptation {
         Adaptation {
             allowed,
             has_segment,
-            choices: BTreeMap::new(),
-            samples: VecDeque::new(),
-            costs: Costs::default(),
-            rule: Rule::default(),
+            ..Adaptation::default()
         }
     }
 
@@ -104,15 +101,19 @@ impl Adaptation {
         while self.samples.len() > WINDOWS * WINDOW {
             self.samples.pop_front();
         }
-        let mut decisions = self.fail_over(now);
+        let mut steps = self.fail_over(now);
         let windows = self.windows();
-        let Some(latest) = windows.first() else {
-            return decisions;
+        if let Some(latest) = windows.first() {
+            self.costs.learn(now, latest);
+            steps.extend(self.verify(now));
+            steps.extend(self.offer(now, &windows));
+        }
+        let decision = |(object, step)| Decision {
+            at: now,
+            object,
+            step,
         };
-        self.costs.learn(now, latest);
-        decisions.extend(self.verify(now));
-        decisions.extend(self.offer(now, &windows));
-        decisions
+        steps.into_iter().map(decision).collect()
     }
 
     /// A change that could not be made: the choice before it stays, and the object is left alone for its pause.
@@ -135,23 +136,18 @@ impl Adaptation {
     }
 
     /// Leaves ways with a dead leg at once, for one whose legs all answer. Failure is no adaptation: no gain is asked for.
-    fn fail_over(&mut self, now: Duration) -> Vec<Decision> {
+    fn fail_over(&mut self, now: Duration) -> Vec<(Object, Step)> {
         if !self.allowed.routes || !self.may_leave_straight() {
             return Vec::new();
         }
-        let mut decisions = Vec::new();
+        let mut steps = Vec::new();
         for (pair, from, to) in self.dead_ways() {
             let object = Object::Way(pair);
             self.set(object, to);
             self.rule.failed_over(now, object);
-            let step = Step::FailOver { from, to };
-            decisions.push(Decision {
-                at: now,
-                object,
-                step,
-            });
+            steps.push((object, Step::FailOver { from, to }));
         }
-        decisions
+        steps
     }
 
     /// Pairs whose way is dead, with it and one that is alive.
@@ -186,8 +182,8 @@ impl Adaptation {
     }
 
     /// Keeps or takes back what is on trial.
-    fn verify(&mut self, now: Duration) -> Vec<Decision> {
-        let mut decisions = Vec::new();
+    fn verify(&mut self, now: Duration) -> Vec<(Object, Step)> {
+        let mut steps = Vec::new();
         for object in self.rule.on_trial() {
             let benefit = |samples: usize| {
                 let last: Vec<&Sample> = self.samples.iter().rev().take(samples).collect();
@@ -201,13 +197,9 @@ impl Adaptation {
                 self.set(object, to);
                 self.costs.tried_in_vain(now, object, from, gain);
             }
-            decisions.push(Decision {
-                at: now,
-                object,
-                step,
-            });
+            steps.push((object, step));
         }
-        decisions
+        steps
     }
 
     fn benefit(&self, object: Object, means: &Means) -> Benefit {
@@ -230,8 +222,8 @@ impl Adaptation {
         }
     }
 
-    fn offer(&mut self, now: Duration, windows: &[Means]) -> Vec<Decision> {
-        let mut decisions = Vec::new();
+    fn offer(&mut self, now: Duration, windows: &[Means]) -> Vec<(Object, Step)> {
+        let mut steps = Vec::new();
         let latest = &windows[0];
         for object in latest.pairs().map(Object::Way).chain([Object::Carrier]) {
             let from = self.choice(object);
@@ -257,13 +249,9 @@ impl Adaptation {
                 self.costs.left(now, object, from, latest);
                 self.set(object, to);
             }
-            decisions.push(Decision {
-                at: now,
-                object,
-                step,
-            });
+            steps.push((object, step));
         }
-        decisions
+        steps
     }
 
     /// The best other choice of an object with its predicted cost, if the latest window and enough of the others agree that

@@ -13,7 +13,7 @@ use super::link::LinkPlan;
 use super::names::Names;
 use super::node::NodePlan;
 use super::place::Profiles;
-use super::planner::{addressed, plan_part};
+use super::planner::{addressed, filled};
 use super::resolve;
 use crate::diagnostic::{Diagnostics, Mark, Spanned, hint_one_of, shown};
 use crate::facts::Facts;
@@ -80,7 +80,7 @@ impl Part {
 
     /// Plans it on the host with these facts. Errors: as of a lab on one machine.
     pub fn plan(&self, facts: &Facts, profiles: Profiles<'_>) -> Result<Plan, Diagnostics> {
-        let mut plan = plan_part(&self.lab, facts, profiles)?;
+        let mut plan = filled(&self.lab, facts, profiles, Diagnostics::default())?;
         plan.names.clone_from(&self.names);
         Ok(plan)
     }

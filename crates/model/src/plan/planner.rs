@@ -48,16 +48,8 @@ pub fn plan_with(lab: &Lab, facts: &Facts, profiles: Profiles<'_>) -> Result<Pla
     filled(lab, facts, profiles, errors)
 }
 
-/// Plans a host's part of a lab, whose ends have the addresses of the whole.
-pub(super) fn plan_part(
-    lab: &Lab,
-    facts: &Facts,
-    profiles: Profiles<'_>,
-) -> Result<Plan, Diagnostics> {
-    filled(lab, facts, profiles, Diagnostics::default())
-}
-
-fn filled(
+/// Plans a lab, or a host's part of one, whose ends have the addresses of the whole. `errors` are those of before.
+pub(super) fn filled(
     lab: &Lab,
     facts: &Facts,
     profiles: Profiles<'_>,

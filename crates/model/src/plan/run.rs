@@ -346,6 +346,7 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
     for action in &m.actions {
         let (name, at) = (&action.node.value, action.node.at);
         let verb = action.verb();
+        let is_pause = matches!(action.act, Act::Pause { .. });
         let mut refuse = |why: &str, hint: &str| {
             let message = format!("measurement `{}` {verb} `{name}`, {why}", *m.name);
             errors.add(at, message, hint);
@@ -366,30 +367,27 @@ fn check_actions(m: &Measurement, ends: &Ends, plan: &Plan, errors: &mut Diagnos
                 "a VM whose clock stops with it and times the arrivals",
                 "use `probe: rr`, whose times are the sender's alone",
             );
-        } else if !matches!(action.act, Act::Pause { .. }) && !node.kind().properties().has_process
-        {
+        } else if !is_pause && !node.kind().properties().has_process {
             refuse(
                 "whose processes are among the host's",
                 "only containers and VMs can be saved and moved",
             );
-        } else if !matches!(action.act, Act::Pause { .. }) && !node.storage.is_empty() {
+        } else if !is_pause && !node.storage.is_empty() {
             refuse(
                 "whose storage stays on the host",
                 "a node with `storage` can be neither saved nor moved",
             );
-        } else if !matches!(action.act, Act::Pause { .. }) && node.dpdk.is_some() {
+        } else if !is_pause && node.dpdk.is_some() {
             refuse(
                 "whose huge pages are the host's",
                 "a node with `dpdk` can be neither saved nor moved",
             );
-        } else if !matches!(action.act, Act::Pause { .. }) && plan.has_streams(node) {
+        } else if !is_pause && plan.has_streams(node) {
             refuse(
                 "whose TCP connections may be streams",
                 "connections of a node that was saved or moved stay plain: remove `streams` from its links",
             );
-        } else if let (false, Some(runtime)) =
-            (matches!(action.act, Act::Pause { .. }), watched(node))
-        {
+        } else if let (false, Some(runtime)) = (is_pause, watched(node)) {
             refuse(
                 &format!("a container of {runtime}, which stays beside it"),
                 "only containers of crun and runc can be saved and moved",

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::node::VM_MEMORY;
-use crate::diagnostic::{Diagnostics, Mark, Spanned};
+use crate::diagnostic::{Diagnostics, Spanned};
 use crate::kinds::{Carrier, LinkKind, NodeKind};
 use crate::spec::{AUTO_HOST, Lab, Link, Node};
 use crate::units::Bytes;
@@ -204,8 +204,7 @@ fn two_hosts(
     );
     let hint =
         "between hosts: `type: overlay` with `carrier: sealed`, `udp` or `vxlan`; or `type: phys`";
-    let at: Mark = other.at;
-    errors.add(at, message, hint);
+    errors.add(other.at, message, hint);
 }
 
 fn demand(node: &Node) -> (f64, Bytes) {

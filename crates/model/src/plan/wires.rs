@@ -59,6 +59,7 @@ fn name_ports(link: &mut Link, wiring: &Wiring, errors: &mut Diagnostics) {
 }
 
 /// The links that have each interface of the host.
+#[derive(Default)]
 struct Uses {
     whole: BTreeMap<String, String>,
     functions: BTreeMap<String, Vec<FunctionUse>>,
@@ -71,10 +72,7 @@ struct FunctionUse {
 
 impl Uses {
     fn of(lab: &Lab) -> Uses {
-        let mut uses = Uses {
-            whole: BTreeMap::new(),
-            functions: BTreeMap::new(),
-        };
+        let mut uses = Uses::default();
         lab.links.iter().for_each(|link| uses.add(link));
         uses
     }
