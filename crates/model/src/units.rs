@@ -123,12 +123,8 @@ impl CpuList {
     pub fn parse(text: &str) -> Option<CpuList> {
         const MAX_CPU: u32 = 8191; // the kernel's own NR_CPUS limit on x86
         let mut ranges = Vec::new();
-        for part in text
-            .trim()
-            .split(',')
-            .map(str::trim)
-            .filter(|p| !p.is_empty())
-        {
+        let parts = text.trim().split(',').map(str::trim);
+        for part in parts.filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
             if first > last || last > MAX_CPU {
@@ -210,31 +206,25 @@ fn in_largest(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> 
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        in_largest(
-            f,
-            self.0,
-            &[
-                ("ns", 1),
-                ("us", 1_000),
-                ("ms", 1_000_000),
-                ("s", 1_000_000_000),
-            ],
-        )
+        let units = [
+            ("ns", 1),
+            ("us", 1_000),
+            ("ms", 1_000_000),
+            ("s", 1_000_000_000),
+        ];
+        in_largest(f, self.0, &units)
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        in_largest(
-            f,
-            self.0,
-            &[
-                ("B", 1),
-                ("KiB", 1 << 10),
-                ("MiB", 1 << 20),
-                ("GiB", 1 << 30),
-            ],
-        )
+        let units = [
+            ("B", 1),
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+        ];
+        in_largest(f, self.0, &units)
     }
 }
 

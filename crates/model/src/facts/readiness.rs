@@ -35,14 +35,10 @@ impl Facts {
         let needs = kind.properties().needs;
         let common = [Facts::NAMESPACES, Facts::VETH];
         let own = needs.capabilities.iter().map(|(name, _)| *name);
-        let mut missing = self.missing(&common);
-        missing.extend(self.missing(&own.filter(|n| !common.contains(n)).collect::<Vec<_>>()));
-        let is_there = needs.programs.is_empty()
-            || needs
-                .programs
-                .iter()
-                .any(|program| !self.lacks_tool(program));
-        if !is_there {
+        let own = own.filter(|name| !common.contains(name));
+        let mut missing = self.missing(common.into_iter().chain(own));
+        let mut programs = needs.programs.iter();
+        if !needs.programs.is_empty() && programs.all(|program| self.lacks_tool(program)) {
             missing.push(format!("{} is not installed", needs.programs.join(" or ")));
         }
         let mut note = None;
@@ -68,19 +64,16 @@ impl Facts {
     }
 
     /// Those of the capabilities that are not proven to work, each with the reason.
-    fn missing(&self, capabilities: &[&str]) -> Vec<String> {
-        let reason = |name: &str| match self.capabilities.get(name) {
-            Some(found) if found.works => None,
-            Some(found) => Some(format!("{name}: {}", found.reason)),
-            None => match self.unproven.get(name) {
-                Some(why) => Some(format!("{name}: {why}")),
-                None => Some(format!("{name}: not tried")),
-            },
-        };
-        capabilities
-            .iter()
-            .filter_map(|name| reason(name))
-            .collect()
+    fn missing(&self, capabilities: impl Iterator<Item = &'static str>) -> Vec<String> {
+        let missing = capabilities.filter_map(|name| {
+            let reason = match self.capabilities.get(name) {
+                Some(found) if found.works => return None,
+                Some(found) => found.reason.as_str(),
+                None => self.unproven.get(name).map_or("not tried", String::as_str),
+            };
+            Some(format!("{name}: {reason}"))
+        });
+        missing.collect()
     }
 }
 

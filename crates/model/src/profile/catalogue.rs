@@ -140,11 +140,11 @@ pub fn knob(name: &str) -> Option<(&'static str, Kind)> {
     KNOBS.iter().find(|(known, _)| *known == name).copied()
 }
 
-pub fn known_knob(name: &str) -> Result<(), (String, String)> {
-    knob(name).map(drop).ok_or_else(|| unknown_knob(name))
+pub fn known_knob(name: &str) -> Result<(&'static str, Kind), (String, String)> {
+    knob(name).ok_or_else(|| unknown_knob(name))
 }
 
-pub(super) fn unknown_knob(name: &str) -> (String, String) {
+fn unknown_knob(name: &str) -> (String, String) {
     let names: Vec<&str> = KNOBS.iter().map(|(name, _)| *name).collect();
     let hint = match nearest(name, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

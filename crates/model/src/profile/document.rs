@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::builtin;
-use super::catalogue::{self, unknown_knob};
+use super::catalogue::known_knob;
 use super::value::{CpuChoice, Wanted};
 use crate::units::CpuList;
 
@@ -77,7 +77,7 @@ impl Profile {
     }
 
     fn must_want(&self, name: &str) -> Result<(), (String, String)> {
-        let (name, _) = catalogue::knob(name).ok_or_else(|| unknown_knob(name))?;
+        let (name, _) = known_knob(name)?;
         if self.knobs.contains_key(name) {
             return Ok(());
         }

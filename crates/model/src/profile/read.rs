@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::catalogue::{self, unknown_knob, wrong_knob};
+use super::catalogue::{self, known_knob, wrong_knob};
 use super::check::{Places, contradictions};
 use super::document::{Isolation, Profile};
 use super::value::{Kind, Policy, ThreadPolicy, Wanted, good_pattern};
@@ -31,7 +31,7 @@ impl Profile {
 
     /// Wants `text` of a knob, as `--knob NAME=VALUE` does.
     pub fn want(&mut self, name: &str, text: &str) -> Result<(), (String, String)> {
-        let (name, kind) = catalogue::knob(name).ok_or_else(|| unknown_knob(name))?;
+        let (name, kind) = known_knob(name)?;
         let yaml = Yaml::parse(text).map_err(|_| wrong_knob(name, text, kind))?;
         let mut errors = Diagnostics::default();
         let read = read_wanted(&yaml, &format!("knob `{name}`"), kind, &mut errors);

@@ -11,7 +11,7 @@ use super::workload::WorkloadResult;
 use crate::words::vocabulary;
 
 /// `trial.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Number of the trial, from 1.
     pub trial: u32,
@@ -173,23 +173,7 @@ impl Trial {
             cell: cell.to_owned(),
             replicate,
             started: started.to_owned(),
-            outcome: TrialOutcome::Measured,
-            repeats: 0,
-            discarded: false,
-            counters: Counters::default(),
-            floor: None,
-            clock: None,
-            stream: None,
-            workload: None,
-            checks: Vec::new(),
-            intruders: Vec::new(),
-            nodes: Vec::new(),
-            samples: None,
-            stolen: None,
-            trace: None,
-            actions: Vec::new(),
-            starts: Vec::new(),
-            sensors: Vec::new(),
+            ..Trial::default()
         }
     }
 
@@ -212,14 +196,13 @@ impl Trial {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum TrialOutcome {
+    #[default]
     Measured,
     /// The trial stopped early; there may be samples up to that moment.
-    Failed {
-        reason: String,
-    },
+    Failed { reason: String },
 }
 
 /// Packets or transactions of a trial. Nothing is dropped silently: the sum is accounted for.

@@ -232,9 +232,9 @@ impl NodeFields {
 
     /// These fields over `below`: what is set here wins, environments are joined.
     pub fn over(self, below: &NodeFields) -> NodeFields {
-        let list = |own: Vec<Spanned<String>>, other: &Vec<Spanned<String>>| {
-            if own.is_empty() { other.clone() } else { own }
-        };
+        fn list<T: Clone>(own: Vec<T>, below: &[T]) -> Vec<T> {
+            if own.is_empty() { below.to_vec() } else { own }
+        }
         let mut env = below.env.clone();
         env.extend(self.env);
         NodeFields {
@@ -248,16 +248,8 @@ impl NodeFields {
             tuning: self.tuning.or_else(|| below.tuning.clone()),
             memory: self.memory.or(below.memory),
             env,
-            binds: if self.binds.is_empty() {
-                below.binds.clone()
-            } else {
-                self.binds
-            },
-            storage: if self.storage.is_empty() {
-                below.storage.clone()
-            } else {
-                self.storage
-            },
+            binds: list(self.binds, &below.binds),
+            storage: list(self.storage, &below.storage),
             dpdk: self.dpdk.or_else(|| below.dpdk.clone()),
             hide: list(self.hide, &below.hide),
             exec: list(self.exec, &below.exec),
@@ -410,15 +402,10 @@ fn read_hide(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Spanned<String
 
 /// `boot:` as a list or as one line; either way one parameter an item.
 fn read_boot(o: &mut Object<'_>, errors: &mut Diagnostics) -> Vec<Spanned<String>> {
-    o.list::<String>("boot", errors)
-        .into_iter()
-        .flat_map(|line| {
-            let at = line.at;
-            let words: Vec<_> = line
-                .split_whitespace()
-                .map(|w| Spanned::new(w.to_string(), at))
-                .collect();
-            words
-        })
-        .collect()
+    let lines = o.list::<String>("boot", errors);
+    let words = lines.iter().flat_map(|line| {
+        let words = line.split_whitespace();
+        words.map(move |word| Spanned::new(word.to_string(), line.at))
+    });
+    words.collect()
 }

@@ -51,7 +51,7 @@ pub(super) struct Link {
     pub parent: Option<Spanned<String>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Draft<'t> {
     pub nodes: Vec<Node<'t>>,
     pub links: Vec<Link>,
@@ -73,6 +73,7 @@ struct Bridge {
     link: Option<usize>,
 }
 
+#[derive(Default)]
 struct Builder<'t> {
     draft: Draft<'t>,
     places: HashMap<&'t str, Place>,
@@ -89,17 +90,7 @@ impl<'t> Draft<'t> {
         remarks: &mut Remarks,
         errors: &mut Diagnostics,
     ) -> Draft<'t> {
-        let mut builder = Builder {
-            draft: Draft {
-                nodes: Vec::new(),
-                links: Vec::new(),
-            },
-            places: HashMap::new(),
-            bridges: Vec::new(),
-            macvlans: HashMap::new(),
-            host: None,
-            names: Names::default(),
-        };
+        let mut builder = Builder::default();
         let mut links = Names::default();
         for node in &topology.nodes {
             builder.add_node(node, &mut links, remarks);
