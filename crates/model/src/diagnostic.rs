@@ -79,6 +79,13 @@ impl Diagnostics {
         }
     }
 
+    /// A mistake alone.
+    pub fn one(at: Mark, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let mut all = Diagnostics::default();
+        all.add(at, message, hint);
+        all
+    }
+
     /// Notes a mistake; the same one is noted once.
     pub fn add(&mut self, at: Mark, message: impl Into<String>, hint: impl Into<String>) {
         if self.is_full() {

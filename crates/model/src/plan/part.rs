@@ -88,19 +88,16 @@ impl Part {
 
 fn check_host(lab: &Lab, host: &str) -> Result<(), Diagnostics> {
     let names: Vec<&str> = lab.hosts.iter().map(|host| host.name.as_str()).collect();
-    let mut errors = Diagnostics::default();
-    if !names.contains(&host) {
-        let message = match names.is_empty() {
-            true => "the lab has no `hosts`".to_string(),
-            false => format!("the lab has no host `{}`", shown(host)),
-        };
-        let at = lab
-            .hosts
-            .first()
-            .map_or(Mark::default(), |host| host.name.at);
-        errors.add(at, message, hint_one_of(host, &names));
+    if names.contains(&host) {
+        return Ok(());
     }
-    errors.into_result(())
+    let message = match names.is_empty() {
+        true => "the lab has no `hosts`".to_string(),
+        false => format!("the lab has no host `{}`", shown(host)),
+    };
+    let first = lab.hosts.first();
+    let at = first.map_or(Mark::default(), |host| host.name.at);
+    Err(Diagnostics::one(at, message, hint_one_of(host, &names)))
 }
 
 /// A lab with the nodes of this host, and of every link the ends here. Its addresses are the whole lab's.

@@ -171,14 +171,9 @@ impl Study {
             choices = choices.iter().flat_map(longer).collect();
         }
         if choices.len().saturating_mul(lab.weight()) > MAX_WORK {
-            let mut errors = Diagnostics::default();
             let message = format!("the study makes {} labs of this size", choices.len());
-            errors.add(
-                self.name.at,
-                message,
-                "drop factors or levels: the levels multiply",
-            );
-            return Err(errors);
+            let hint = "drop factors or levels: the levels multiply";
+            return Err(Diagnostics::one(self.name.at, message, hint));
         }
         Ok(choices)
     }

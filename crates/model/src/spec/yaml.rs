@@ -67,7 +67,7 @@ impl Yaml {
         if text.len() > MAX_BYTES {
             let message = format!("the document has {} bytes", text.len());
             let hint = format!("at most {} MiB are read; split it", MAX_BYTES >> 20);
-            return Err(one(top, message, &hint));
+            return Err(Diagnostics::one(top, message, hint));
         }
         for step in Parser::new_from_str(text) {
             let (event, span) = step.map_err(|e| {
@@ -77,17 +77,13 @@ impl Yaml {
                     column: e.marker().col() + 1,
                 };
                 let message = format!("not valid YAML: {}", e.info());
-                one(at, message, &syntax_hint(text, at, e.info()))
+                Diagnostics::one(at, message, syntax_hint(text, at, e.info()))
             })?;
             builder.take(event, span)?;
         }
-        builder.root.ok_or_else(|| {
-            one(
-                top,
-                "the document is empty".into(),
-                "see labs/ for examples",
-            )
-        })
+        builder
+            .root
+            .ok_or_else(|| Diagnostics::one(top, "the document is empty", "see labs/ for examples"))
     }
 
     /// A text that is no null.
@@ -306,13 +302,7 @@ const SYNTAX_HINT: &str = "check indentation, colons and quotes at this place an
 
 fn too_deep(at: Mark) -> Diagnostics {
     let message = format!("nested deeper than {MAX_DEPTH} levels");
-    one(at, message, "a lab needs about six levels")
-}
-
-fn one(at: Mark, message: String, hint: &str) -> Diagnostics {
-    let mut all = Diagnostics::default();
-    all.add(at, message, hint);
-    all
+    Diagnostics::one(at, message, "a lab needs about six levels")
 }
 
 #[derive(Default)]
@@ -349,7 +339,8 @@ impl Builder {
             },
             Event::Alias(id) => {
                 let Some(original) = self.anchors.get(&id) else {
-                    return Err(one(at, "alias of an unknown anchor".into(), SYNTAX_HINT));
+                    let message = "alias of an unknown anchor";
+                    return Err(Diagnostics::one(at, message, SYNTAX_HINT));
                 };
                 if self.open.len() + original.depth() > MAX_DEPTH {
                     return Err(too_deep(at));
@@ -362,9 +353,9 @@ impl Builder {
                 self.weigh(at, weight)?;
                 self.close(copy, 0)
             }
-            Event::DocumentStart(_) if self.root.is_some() => Err(one(
+            Event::DocumentStart(_) if self.root.is_some() => Err(Diagnostics::one(
                 at,
-                "a second document in one file".into(),
+                "a second document in one file",
                 "keep one lab or study a file, and remove the `---` between them",
             )),
             _ => Ok(()),
@@ -384,7 +375,8 @@ impl Builder {
         self.weight += more;
         if self.weight > MAX_WEIGHT {
             let message = format!("more than {MAX_WEIGHT} values, those of aliases included");
-            return Err(one(at, message, "split the lab, or use fewer aliases"));
+            let hint = "split the lab, or use fewer aliases";
+            return Err(Diagnostics::one(at, message, hint));
         }
         Ok(())
     }

@@ -92,7 +92,5 @@ fn plan_lab(lab: &Lab, tree: &Yaml, verb: &[&str]) -> Result<(PlannedLab, LabTex
 }
 
 fn refused<T>(message: &str, hint: &str) -> Result<T, Diagnostics> {
-    let mut errors = Diagnostics::default();
-    errors.add(Mark::default(), message, hint);
-    Err(errors)
+    Err(Diagnostics::one(Mark::default(), message, hint))
 }

@@ -112,15 +112,10 @@ fn refuse_template(text: &str) -> Result<(), Diagnostics> {
     let Some(line) = text.lines().position(|line| line.contains("{{")) else {
         return Ok(());
     };
-    let mut errors = Diagnostics::default();
+    let message = "the topology is a template, which only containerlab can render";
     let hint =
         "have containerlab render it: `containerlab deploy --topo FILE --export-rendered OUT`";
-    errors.add(
-        Mark::new(line + 1, 1),
-        "the topology is a template, which only containerlab can render",
-        hint,
-    );
-    errors.into_result(())
+    Err(Diagnostics::one(Mark::new(line + 1, 1), message, hint))
 }
 
 fn written(link: &Link, draft: &Draft<'_>) -> Yaml {
