@@ -72,8 +72,7 @@ impl Placement {
         let search = Search { hosts, sends };
         let present: Vec<usize> = places.values().copied().collect();
         let before = search.load(&present);
-        let improved = search.improved(present.clone());
-        let mut best = improved;
+        let mut best = search.improved(present.clone());
         if let Some(greedy) = search.greedy().map(|places| search.improved(places)) {
             if search.load(&greedy)[0] < WORTHWHILE * search.load(&best)[0] {
                 best = greedy;
@@ -95,9 +94,7 @@ impl Placement {
             busiest_wire: [before[0], after[0]],
         })
     }
-}
 
-impl Placement {
     /// In words, with its numbers.
     #[must_use]
     pub fn text(&self) -> String {

@@ -2,7 +2,7 @@
 //!
 #![doc = concat!("```text\n", include_str!("help.txt"), "```")]
 
-use super::change::{Item, ItemName, Refusal};
+use super::change::{Item, ItemName, Refusal, refuse};
 use super::command::{Command, ListWhat};
 use super::document::{InterfaceKind, Network, Overlay};
 use super::items::{SWITCHES, interface, link, network, route, switches};
@@ -95,10 +95,10 @@ impl Overlay {
                 self.networks.insert(name.clone(), network.clone());
                 Ok(())
             }
-            _ => Err(Refusal {
-                message: "this changes no configuration".into(),
-                hint: "a file holds `add` and `set`, nothing else".into(),
-            }),
+            _ => refuse(
+                "this changes no configuration",
+                "a file holds `add` and `set`, nothing else",
+            ),
         }
     }
 }

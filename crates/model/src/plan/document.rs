@@ -43,6 +43,16 @@ pub struct TuningPlan {
     pub partition: bool,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    pub address: IpAddr,
+    /// The network of the address; none where a NAT stands for the node.
+    pub network: Option<IpNet>,
+    /// Sender's own address on that link.
+    pub source: IpAddr,
+    pub link: usize,
+}
+
 impl Plan {
     /// Name and version of this document's shape.
     pub const FORMAT: &'static str = "latlab.plan/2";
@@ -180,19 +190,7 @@ impl Plan {
             links: links.collect(),
         }
     }
-}
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reach {
-    pub address: IpAddr,
-    /// The network of the address; none where a NAT stands for the node.
-    pub network: Option<IpNet>,
-    /// Sender's own address on that link.
-    pub source: IpAddr,
-    pub link: usize,
-}
-
-impl Plan {
     /// The profile whose knobs are turned inside a node: that of a guest which follows the lab's tuning, as it
     /// is for the guest's own CPUs. Nodes of other kinds share the host's knobs.
     pub fn inside(&self, node: &NodePlan) -> Option<Profile> {

@@ -131,11 +131,7 @@ pub(super) struct Wanted<'a> {
 impl NodeBody {
     /// Whether programs in it are the host's own.
     pub fn has_files_of_host(&self) -> bool {
-        match self {
-            NodeBody::Native | NodeBody::Host => true,
-            NodeBody::Container(plan) => plan.root.image == HOST_IMAGE,
-            NodeBody::Vm(plan) => plan.root.image == HOST_IMAGE,
-        }
+        self.root().is_none_or(|root| root.image == HOST_IMAGE)
     }
 
     pub(super) fn of(wanted: &Wanted<'_>) -> NodeBody {

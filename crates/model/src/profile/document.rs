@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use super::builtin;
 use super::catalogue::known_knob;
 use super::value::{CpuChoice, Wanted};
 use crate::units::CpuList;
 
 /// A profile, its parents merged into it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     pub name: String,
     /// Its purpose, in a line.
@@ -23,8 +20,7 @@ pub struct Profile {
 }
 
 /// Whether a profile keeps cores for itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// No: every core does everything.
     #[default]
@@ -33,6 +29,14 @@ pub enum Isolation {
     Isolated,
     Listed(CpuList),
 }
+
+/// The profiles that come with latlab: YAML like a user's own, to read and to copy from.
+const BUILTIN: &[(&str, &str)] = &[
+    ("default", include_str!("builtin/default.yaml")),
+    ("throughput", include_str!("builtin/throughput.yaml")),
+    ("isolated", include_str!("builtin/isolated.yaml")),
+    ("realtime", include_str!("builtin/realtime.yaml")),
+];
 
 /// `only placement`: none of a profile's knobs.
 pub const PLACEMENT: &str = "placement";
@@ -50,12 +54,12 @@ impl Profile {
 
     /// The names of the built-in profiles, from the quietest for the machine to the harshest.
     pub fn builtin_names() -> Vec<&'static str> {
-        builtin::ALL.iter().map(|(name, _)| *name).collect()
+        BUILTIN.iter().map(|(name, _)| *name).collect()
     }
 
     /// The YAML text of a built-in profile, to copy from.
     pub fn builtin_text(name: &str) -> Option<&'static str> {
-        let found = builtin::ALL.iter().find(|(known, _)| *known == name);
+        let found = BUILTIN.iter().find(|(known, _)| *known == name);
         found.map(|(_, text)| *text)
     }
 

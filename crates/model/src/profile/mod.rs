@@ -17,7 +17,6 @@
 //!   nohz_full: isolated
 //! ```
 
-mod builtin;
 pub mod catalogue;
 mod check;
 mod document;

@@ -179,23 +179,18 @@ pub(super) fn good_pattern(text: &str) -> bool {
 
 /// Whether `name` fits `pattern`, in which `*` stands for any characters.
 pub fn fits(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+    let Some((first, behind)) = pattern.split_once('*') else {
+        return name == pattern;
+    };
+    let Some(mut rest) = name.strip_prefix(first) else {
         return false;
     };
-    let Some((last, between)) = parts
-        .clone()
-        .collect::<Vec<_>>()
-        .split_last()
-        .map(|(last, between)| (*last, between.to_vec()))
-    else {
-        return rest.is_empty();
-    };
-    for part in between {
-        let Some(at) = rest.find(part) else {
+    let (between, last) = behind.rsplit_once('*').unwrap_or(("", behind));
+    for part in between.split('*') {
+        let Some((_, left)) = rest.split_once(part) else {
             return false;
         };
-        rest = &rest[at + part.len()..];
+        rest = left;
     }
     rest.ends_with(last)
 }

@@ -11,6 +11,7 @@ use super::action::{self, Action};
 use super::ends::{Ends, Target, read_target};
 use super::name::check_name;
 use super::noise::Noise;
+use super::parameter::bounded;
 use super::probe::{Probe, Protocol};
 use super::reader::{Object, items, words};
 use super::sampling;
@@ -275,8 +276,8 @@ impl Written {
         let pace = self.pace(protocol, errors);
         let size = self.size(protocol, ip, errors);
         let (request, response) = self.messages(protocol, errors);
-        let burst = self.count("burst", self.burst, &BURSTS, errors);
-        let flows = self.count("flows", self.flows, &FLOWS, errors);
+        let burst = bounded(self.burst, ("burst", &self.what), 1, &BURSTS, errors);
+        let flows = bounded(self.flows, ("flows", &self.what), 1, &FLOWS, errors);
         let via = self.via(ip, size, errors);
         self.way(errors);
         self.recorder(errors);
@@ -481,25 +482,6 @@ impl Written {
             let hint = "remove it, or use `device: af-packet` or `device: af-xdp`";
             errors.add(poll.at, message, hint);
         }
-    }
-
-    /// A number of packets or flows, 1 where it is not given.
-    fn count(
-        &self,
-        key: &str,
-        given: Option<Spanned<u32>>,
-        range: &RangeInclusive<u32>,
-        errors: &mut Diagnostics,
-    ) -> u32 {
-        let Some(count) = given else {
-            return 1;
-        };
-        if !range.contains(&count.value) {
-            let message = format!("`{key}` of {} is {}", self.what, count.value);
-            let hint = format!("from {} to {}", range.start(), range.end());
-            errors.add(count.at, message, hint);
-        }
-        count.value
     }
 
     /// How packets leave. Through a device under test as frames, where those can be built: they pass the

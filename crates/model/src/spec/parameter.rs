@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::reader::Object;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, Spanned};
 use crate::units::Bytes;
 
 /// A number within bounds.
@@ -14,11 +14,23 @@ pub(super) fn number(
     range: &RangeInclusive<u32>,
     errors: &mut Diagnostics,
 ) -> u32 {
-    let Some(given) = o.get::<u32>(key, errors) else {
+    let given = o.get(key, errors);
+    bounded(given, (key, &o.what), default, range, errors)
+}
+
+/// The number that was given as `key` of `what`.
+pub(super) fn bounded(
+    given: Option<Spanned<u32>>,
+    (key, what): (&str, &str),
+    default: u32,
+    range: &RangeInclusive<u32>,
+    errors: &mut Diagnostics,
+) -> u32 {
+    let Some(given) = given else {
         return default;
     };
     if !range.contains(&given.value) {
-        let message = format!("`{key}` of {} is {}", o.what, given.value);
+        let message = format!("`{key}` of {what} is {}", given.value);
         let hint = format!("from {} to {}", range.start(), range.end());
         errors.add(given.at, message, hint);
     }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use super::mpi::{MpiMicro, Npb};
 use super::parameter::{number, size};
 use super::reader::{Object, read, words};
-use super::yaml::{Value, Yaml};
+use super::yaml::Yaml;
 use crate::diagnostic::{Diagnostics, Spanned, hint_one_of, shown};
 use crate::units::Bytes;
 
@@ -294,10 +294,7 @@ pub(super) fn read_program(
     errors: &mut Diagnostics,
 ) -> Option<Program> {
     let what = format!("`program` of {}", of.what);
-    let bare = Yaml {
-        at: yaml.at,
-        value: Value::Map(Vec::new()),
-    };
+    let bare = Yaml::map(yaml.at, Vec::new());
     let (mut o, name) = if yaml.scalar().is_some() {
         let name = read::<ProgramName>(yaml, &what, errors);
         (Object::new(&bare, what, errors), name)

@@ -2,7 +2,7 @@
 //! them a report has the curve of the load.
 
 use super::reader::{Object, items};
-use super::yaml::{Value, Yaml, steps};
+use super::yaml::{Yaml, steps};
 use crate::diagnostic::{Diagnostics, Mark, shown};
 use crate::results::SweepPoint;
 
@@ -51,23 +51,14 @@ fn at_value(
     value: &Yaml,
 ) -> Result<(Yaml, Option<SweepPoint>), String> {
     let text = value.scalar().unwrap_or_default();
-    let called = Yaml {
-        at: value.at,
-        value: Value::Scalar {
-            text: format!("{name}-{}", plain(text)),
-            quoted: true,
-        },
-    };
+    let called = Yaml::text(value.at, format!("{name}-{}", plain(text)));
     let mut tree = item.clone();
     tree.remove(KEY);
     let path = steps(parameter);
     let program = item.get("program").filter(|it| it.scalar().is_some());
     if let (["program", _, ..], Some(program)) = (&path[..], program) {
         // `program: redis` is short for `program: {name: redis}`.
-        let none = Yaml {
-            at: program.at,
-            value: Value::Map(Vec::new()),
-        };
+        let none = Yaml::map(program.at, Vec::new());
         tree.set(&["program"], &none, program.at)?;
         tree.set(&["program", "name"], program, program.at)?;
     }

@@ -131,29 +131,17 @@ fn read_task(
             }
             let program = read_program(program, o, errors)?;
             if !program.name().is_timed() {
-                refuse(
-                    &TIMES,
-                    o,
-                    "the program takes the time that it takes",
-                    errors,
-                );
+                let why = "the program takes the time that it takes";
+                refuse(&TIMES, o, why, errors);
             } else if let Program::Redis(_) = program {
-                refuse(
-                    &TIMES[1..],
-                    o,
-                    "a round before the measured one warms up",
-                    errors,
-                );
+                let why = "a round before the measured one warms up";
+                refuse(&TIMES[1..], o, why, errors);
             }
             Some(Task::Program(program))
         }
         (None, Some(command)) => {
-            refuse(
-                &TIMES,
-                o,
-                "its command takes the time that it takes",
-                errors,
-            );
+            let why = "its command takes the time that it takes";
+            refuse(&TIMES, o, why, errors);
             let argv = read_command(command, &o.what, errors);
             Some(Task::Command(OwnCommand {
                 metric: read_metric(metric, o, errors)?,

@@ -208,10 +208,7 @@ impl Yaml {
                 if let Some((_, v)) = entries.iter_mut().find(|(k, _)| k.scalar() == Some(*step)) {
                     return v.set(rest, new, made_at);
                 }
-                let mut child = Yaml {
-                    at: made_at,
-                    value: Value::Map(Vec::new()),
-                };
+                let mut child = Yaml::map(made_at, Vec::new());
                 child.set(rest, new, made_at)?;
                 let value = Value::Scalar {
                     text: (*step).to_string(),
