@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::link::{EndpointPlan, LinkPlan, Medium, NatPlan};
 use super::node::{InterfacePlan, NodePlan, Route};
-use crate::diagnostic::{Diagnostics, Mark};
+use crate::diagnostic::{Diagnostics, Mark, Spanned};
 use crate::kinds::VXLAN_OVERHEAD;
 use crate::spec::{Endpoint, Lab, Link, LinkKind, Mac};
 
@@ -273,11 +273,7 @@ impl LinkAddresses {
         let mut addresses = LinkAddresses {
             main: side(inner, 0),
             outside: if is_nat { side(outer, 1) } else { Vec::new() },
-            nat: NatPlan {
-                outside: vec![],
-                inside: vec![],
-                published: vec![],
-            },
+            nat: NatPlan::default(),
             is_nat,
         };
         if is_nat {
@@ -330,13 +326,9 @@ fn side_subnet(
     explicit: Option<IpNet>,
     errors: &mut Diagnostics,
 ) -> Option<IpNet> {
-    let of_family = |end: &Endpoint| {
-        let all = end.addresses.iter();
-        let all: Vec<_> = all
-            .filter(|a| a.addr().is_ipv6() == ipv6)
-            .copied()
-            .collect();
-        all
+    let of_family = |end: &Endpoint| -> Vec<Spanned<IpNet>> {
+        let all = end.addresses.iter().copied();
+        all.filter(|a| a.addr().is_ipv6() == ipv6).collect()
     };
     let first = ends.iter().flat_map(of_family).next();
     let net = explicit.or(first.map(|a| a.value))?.trunc();

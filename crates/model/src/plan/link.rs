@@ -68,7 +68,7 @@ pub enum Medium {
 }
 
 /// The router of a `nat` link. Endpoint 0 is outside, the others are inside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NatPlan {
     /// Router's addresses towards the outside endpoint.
     pub outside: Vec<IpNet>,

@@ -54,15 +54,10 @@ impl<'a> Cables<'a> {
     }
 
     fn add_link(&mut self, link: &'a Link, plan: &LinkPlan) {
-        let ends: Vec<(&Endpoint, NodeKind)> = link
-            .endpoints
-            .iter()
-            .map(|end| (end, self.kind(&end.node)))
-            .collect();
-        let there: Vec<(&Endpoint, NodeKind)> = ends
-            .into_iter()
-            .filter(|(_, kind)| *kind != NodeKind::Vm)
-            .collect();
+        let ends = link.endpoints.iter();
+        let ends = ends.map(|end| (end, self.kind(&end.node)));
+        let there: Vec<(&Endpoint, NodeKind)> =
+            ends.filter(|(_, kind)| *kind != NodeKind::Vm).collect();
         let is_kept = match link.kind.value {
             _ if there.len() < 2 => {
                 self.remarks.links_left_out += 1;
@@ -133,12 +128,8 @@ impl<'a> Cables<'a> {
                 return true;
             }
             (false, false) => {
-                self.push_brief(
-                    link,
-                    first,
-                    &format!("{}:{}", *second.node, *second.interface),
-                    Some(mtu),
-                );
+                let other = format!("{}:{}", *second.node, *second.interface);
+                self.push_brief(link, first, &other, mtu);
                 return true;
             }
             (true, false) => (second, first),
@@ -165,23 +156,13 @@ impl<'a> Cables<'a> {
                 ],
             ));
         } else {
-            self.push_brief(
-                link,
-                inside,
-                &format!("host:{}", *outside.interface),
-                Some(mtu),
-            );
+            let other = format!("host:{}", *outside.interface);
+            self.push_brief(link, inside, &other, mtu);
         }
         true
     }
 
-    fn push_brief(
-        &mut self,
-        link: &Link,
-        end: &Endpoint,
-        other: &str,
-        mtu: Option<(&'static str, Yaml)>,
-    ) {
+    fn push_brief(&mut self, link: &Link, end: &Endpoint, other: &str, mtu: (&str, Yaml)) {
         let node = if self.kind(&end.node).is_host() {
             "host"
         } else {
@@ -191,8 +172,7 @@ impl<'a> Cables<'a> {
             Yaml::text(end.node.at, format!("{node}:{}", *end.interface)),
             Yaml::text(end.node.at, other),
         ];
-        let mut fields = vec![("endpoints", Yaml::list(ends))];
-        fields.extend(mtu);
+        let fields = vec![("endpoints", Yaml::list(ends)), mtu];
         self.all.push(Yaml::map(link.at, fields));
     }
 
@@ -218,7 +198,7 @@ impl<'a> Cables<'a> {
                 .collect();
             let port = ports.free(&(port + &end_of_name), MAX_INTERFACE);
             if end.mac.is_none() || kind.is_host() {
-                self.push_brief(link, end, &format!("{bridge}:{port}"), Some(mtu()));
+                self.push_brief(link, end, &format!("{bridge}:{port}"), mtu());
                 continue;
             }
             let other = vec![
