@@ -19,7 +19,7 @@ pub fn run(args: &args::Paper) -> Outcome {
     let Some(name) = &args.name else {
         return list();
     };
-    let Some(name) = PaperName::named(name) else {
+    let Some(name) = PaperName::of_word(name) else {
         let known = PaperName::WORDS.join(", ");
         return Err(Failure::new(
             format!("no paper `{name}`"),

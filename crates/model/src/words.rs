@@ -15,7 +15,7 @@ macro_rules! vocabulary {
                 }
             }
 
-            pub(crate) fn of_word(text: &str) -> Option<$type> {
+            pub fn of_word(text: &str) -> Option<$type> {
                 match text {
                     $($word => Some($type::$variant),)+
                     _ => None,

@@ -114,11 +114,7 @@ pub(super) fn legs_of(pair: Pair, way: Choice) -> Vec<Pair> {
 }
 
 /// All ways of a pair that links lead along, the straight one first.
-pub(super) fn ways_of(pair: Pair, sample: &Sample) -> Vec<Choice> {
-    ways(pair, &sample.legs)
-}
-
-fn ways<T>(pair: Pair, legs: &BTreeMap<Pair, T>) -> Vec<Choice> {
+pub(super) fn ways_of<T>(pair: Pair, legs: &BTreeMap<Pair, T>) -> Vec<Choice> {
     let hosts = legs.keys().flat_map(|leg| leg.ends());
     let thirds: BTreeSet<usize> = hosts.filter(|host| !pair.ends().contains(host)).collect();
     let through = thirds.into_iter().map(Choice::Through);
@@ -232,7 +228,7 @@ impl Costs {
             let capacity = capacity.and_then(|capacity| capacity.within(now, MEMORY));
             capacity.is_none_or(|capacity| capacity >= ROOM * peak)
         };
-        let others = ways(pair, &means.legs)
+        let others = ways_of(pair, &means.legs)
             .into_iter()
             .filter(|way| *way != from);
         let usable = others.filter(|way| {

@@ -169,7 +169,7 @@ impl Adaptation {
             if !cost::legs_of(*pair, from).iter().any(is_dead) {
                 return None;
             }
-            let mut ways = cost::ways_of(*pair, last[0]).into_iter();
+            let mut ways = cost::ways_of(*pair, &last[0].legs).into_iter();
             let to = ways.find(|way| cost::legs_of(*pair, *way).iter().all(is_alive))?;
             Some((*pair, from, to))
         };

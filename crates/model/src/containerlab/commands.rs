@@ -58,13 +58,11 @@ pub(super) fn quoted(word: &str) -> String {
 /// The words as one of a node's `exec`, which a shell runs: a shell's own script needs no second one.
 pub(super) fn exec_line(words: &[String]) -> String {
     match words {
-        [shell, flag, script] if is_shell(shell) && flag == "-c" => script.clone(),
+        [shell, flag, script] if ["sh", "/bin/sh"].contains(&shell.as_str()) && flag == "-c" => {
+            script.clone()
+        }
         _ => joined(words),
     }
-}
-
-fn is_shell(program: &str) -> bool {
-    matches!(program, "sh" | "/bin/sh")
 }
 
 /// A line of a shell as a command of containerlab.

@@ -43,18 +43,6 @@ pub enum GuestStart {
     Snapshot(String),
 }
 
-impl GuestStart {
-    /// A path has a slash, which no word has.
-    pub(crate) fn of_text(text: &str) -> Option<GuestStart> {
-        match text {
-            "boot" => Some(GuestStart::Boot),
-            "clone" => Some(GuestStart::Clone),
-            path if path.contains('/') => Some(GuestStart::Snapshot(path.to_owned())),
-            _ => None,
-        }
-    }
-}
-
 /// The way a VM reaches its root file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -20,11 +20,6 @@ words!(PaperName, "a paper that latlab knows", {
 });
 
 impl PaperName {
-    /// The paper of that name.
-    pub fn named(name: &str) -> Option<PaperName> {
-        PaperName::of_word(name)
-    }
-
     /// The document.
     pub fn text(self) -> &'static str {
         match self {

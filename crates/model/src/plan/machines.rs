@@ -30,7 +30,7 @@ pub struct PlannedLab {
     pub plan: Plan,
     pub places: Places,
     /// The facts of each host, by its name; of a single machine under an empty one.
-    facts: BTreeMap<String, Facts>,
+    pub(super) facts: BTreeMap<String, Facts>,
 }
 
 /// The hosts of a lab's nodes.
@@ -176,11 +176,6 @@ impl PlannedLab {
         });
         planned.places.host_of = nodes.collect();
         Ok(planned)
-    }
-
-    /// The facts of a host, where they are known.
-    pub fn facts_of(&self, host: &str) -> Option<&Facts> {
-        self.facts.get(host)
     }
 
     /// All its machines in one.

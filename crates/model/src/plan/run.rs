@@ -224,7 +224,7 @@ fn check_measurements(study: &Study, planned: &PlannedLab) -> Result<(), Diagnos
     for m in &study.measurements {
         match planned.places.of(m) {
             Machines::One(host) => {
-                if let Some(facts) = planned.facts_of(host) {
+                if let Some(facts) = planned.facts.get(host) {
                     check_on_machine(m, plan, facts, &mut errors);
                 }
             }

@@ -37,18 +37,13 @@ impl NodeImage {
         }
     }
 
-    /// Whether a description says which kernel belongs to it. That of a file is unknown until it is read.
+    /// Whether a description says which kernel belongs to it. That of a file (`.yaml`) is unknown until it is read.
     pub fn may_have_kernel(&self) -> bool {
         match self {
-            NodeImage::Named(name) => is_description(name),
+            NodeImage::Named(name) => [".yaml", ".yml"].iter().any(|end| name.ends_with(end)),
             NodeImage::Recipe(recipe) => recipe.kernel.is_some(),
         }
     }
-}
-
-/// Whether a path is that of a description of packages.
-fn is_description(path: &str) -> bool {
-    [".yaml", ".yml"].iter().any(|end| path.ends_with(end))
 }
 
 impl fmt::Display for NodeImage {

@@ -28,8 +28,14 @@ words!(Acceleration, "a way to run the guest", { "auto" => Auto, "kvm" => Kvm, "
 impl FromYaml for GuestStart {
     const EXPECTED: &'static str = "how a VM begins";
     const EXAMPLE: &'static str = "`clone`";
+    /// A path has a slash, which no word has.
     fn from_text(text: &str) -> Option<Self> {
-        Self::of_text(text)
+        match text {
+            "boot" => Some(GuestStart::Boot),
+            "clone" => Some(GuestStart::Clone),
+            path if path.contains('/') => Some(GuestStart::Snapshot(path.to_owned())),
+            _ => None,
+        }
     }
     fn hint(_text: &str) -> String {
         "`boot`, `clone`, or the directory of a snapshot, for example `./warm`".into()

@@ -90,7 +90,10 @@ pub(super) fn read_keys(
         let hint = "add `on:` with a node, a list of nodes, or the name of a node with `count`";
         errors.add(o.at, format!("{} runs in no node", o.what), hint);
     }
-    check_timeout(timeout.as_ref(), &o.what, errors);
+    if let Some(t) = timeout.filter(|t| !TIMEOUTS.contains(&t.value)) {
+        let message = format!("`timeout` of {} is {}", o.what, t.value);
+        errors.add(t.at, message, "from 100ms to 120min");
+    }
     let task = read_task(o, program, command, metric, errors)?;
     let asked = match &task {
         Task::Program(program) if program.name().is_timed() => duration.0,
@@ -158,13 +161,6 @@ fn read_task(
             errors.add(o.at, format!("{} runs nothing", o.what), hint);
             None
         }
-    }
-}
-
-fn check_timeout(timeout: Option<&Spanned<Nanos>>, of: &str, errors: &mut Diagnostics) {
-    if let Some(t) = timeout.filter(|t| !TIMEOUTS.contains(&t.value)) {
-        let message = format!("`timeout` of {of} is {}", t.value);
-        errors.add(t.at, message, "from 100ms to 120min");
     }
 }
 
@@ -333,7 +329,8 @@ impl Workload {
                 errors.add(name.at, message, hint_one_of(name, names));
             }
             if let Some(again) = found.iter().find(|node| seen.contains(node)) {
-                refuse_twice(of, again, name.at, errors);
+                let message = format!("measurement `{of}` runs in node `{}` twice", shown(again));
+                errors.add(name.at, message, "name each node once");
             }
             seen.extend(found);
         }
@@ -397,11 +394,6 @@ fn refuse_client(
         return;
     };
     errors.add(from.at, message, hint);
-}
-
-fn refuse_twice(of: &str, node: &str, at: Mark, errors: &mut Diagnostics) {
-    let message = format!("measurement `{of}` runs in node `{}` twice", shown(node));
-    errors.add(at, message, "name each node once");
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ struct Parts {
 }
 
 fn assemble(manifest: Manifest, parts: Parts) -> Summary {
-    let paper = manifest.paper.as_deref().and_then(PaperName::named);
+    let paper = manifest.paper.as_deref().and_then(PaperName::of_word);
     let mut summary = Summary {
         format: Summary::FORMAT.to_owned(),
         id: manifest.id,

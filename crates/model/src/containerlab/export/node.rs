@@ -40,7 +40,10 @@ impl Nodes<'_> {
                 all.push(("entrypoint", Yaml::text(at, "sleep infinity")));
                 all.push(("network-mode", Yaml::text(at, "none")));
                 self.limits(node, &mut all);
-                self.tell_lost(node);
+                for (at, key, instead) in lost(&node.fields) {
+                    let message = format!("`{key}` of node `{}` has no equivalent", *node.name);
+                    self.remarks.add(at, message, instead);
+                }
             }
         }
         Yaml::push_list("exec", self.exec(node, plan), &mut all);
@@ -139,14 +142,6 @@ impl Nodes<'_> {
                     all,
                 );
             }
-        }
-    }
-
-    /// Tells of fields without an equivalent.
-    fn tell_lost(&mut self, node: &Node) {
-        for (at, key, instead) in lost(&node.fields) {
-            let message = format!("`{key}` of node `{}` has no equivalent", *node.name);
-            self.remarks.add(at, message, instead);
         }
     }
 

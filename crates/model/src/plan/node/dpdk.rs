@@ -122,7 +122,11 @@ pub(in crate::plan) fn check_dpdk(lab: &Lab, facts: &Facts, errors: &mut Diagnos
     for node in &lab.nodes {
         let Some(dpdk) = node.dpdk() else { continue };
         check_devices(lab, node, dpdk, errors);
-        if let Some(variable) = node.fields.env.keys().find(|name| is_ours(name)) {
+        let ours = [EAL_VARIABLE, EAL_FILE_VARIABLE];
+        if let Some(variable) = ours
+            .iter()
+            .find(|name| node.fields.env.contains_key(**name))
+        {
             let message = format!(
                 "`env` of node `{}` has `{variable}`, and so has `dpdk`",
                 *node.name
@@ -159,10 +163,6 @@ pub const HUGE_PAGES_AT: &str = "/dev/hugepages";
 /// The arguments of [`DpdkPlan::arguments`], for commands of the node, and a file with the same.
 pub const EAL_VARIABLE: &str = "LATLAB_DPDK_EAL";
 pub const EAL_FILE_VARIABLE: &str = "LATLAB_DPDK_EAL_FILE";
-
-fn is_ours(name: &str) -> bool {
-    [EAL_VARIABLE, EAL_FILE_VARIABLE].contains(&name)
-}
 
 fn check_devices(lab: &Lab, node: &Node, dpdk: &Dpdk, errors: &mut Diagnostics) {
     let name = &node.name.value;
