@@ -316,8 +316,8 @@ fn receive<'a>(
     buffer: &'a mut [u8],
     arrivals: Option<&mut Arrivals>,
 ) -> rustix::io::Result<&'a [u8]> {
-    let flags = RecvFlags::DONTWAIT.bits() as i32;
-    let received = sys::receive_with(socket.as_fd(), &mut buffer[TAG_BYTES..], flags)
+    let room = &mut buffer[TAG_BYTES..];
+    let received = sys::receive_with(socket.as_fd(), room, RecvFlags::DONTWAIT)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let frame = &mut buffer[..TAG_BYTES + received.length];
     if let Some(arrivals) = arrivals {
@@ -356,11 +356,8 @@ fn put_tag(frame: &mut [u8], (kind, content): (u16, u16)) {
 
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
-    let name = |options: &mut Options, key| {
-        let name = options.value::<String>(key, "the name of an interface")?;
-        name.ok_or_else(|| Error::Usage(format!("--{key} is missing: the name of an interface")))
-    };
-    let (first, second) = (name(&mut options, "in")?, name(&mut options, "out")?);
+    let first: String = options.required("in", "the name of an interface")?;
+    let second: String = options.required("out", "the name of an interface")?;
     let by = options.choice("by", &WAYS)?.unwrap_or_default();
     let polling = Poll::take(&mut options, Poll::Busy)?;
     let record = options.number("record", 1, u64::from(u32::MAX))?;

@@ -10,16 +10,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect,
-    getsockname, ipproto, listen, recv, send, sendto, socket_with,
+    AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, bind, connect, getsockname,
+    ipproto, listen, recv, send, sendto, socket_with,
 };
 
 use crate::error::{Error, Result};
 use crate::setup::Poll;
-use crate::sys;
+use crate::{sys, time};
 
 /// A socket that another thread may shut down.
 pub type Socket = Arc<OwnedFd>;
@@ -153,14 +154,19 @@ pub fn set_receive_timeout(socket: &Socket, timeout_ns: u64) -> Result<()> {
 
 /// Receives once: blocking, or not waiting at all. `None` when nothing came (in time).
 pub fn receive(socket: &Socket, buffer: &mut [u8], poll: Poll) -> io::Result<Option<usize>> {
-    let flags = match poll {
-        Poll::Block => RecvFlags::empty(),
-        Poll::Busy => RecvFlags::DONTWAIT,
-    };
-    match recv(socket, buffer, flags) {
+    match recv(socket, buffer, poll.flags()) {
         Ok((length, _)) => Ok(Some(length)),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until there is something to receive, or for this long; a signal may end it sooner.
+pub fn wait_for_input(socket: &impl AsFd, at_most_ns: u64) -> rustix::io::Result<()> {
+    let mut readable = [PollFd::new(socket, PollFlags::IN)];
+    match poll(&mut readable, Some(&time::from_ns(at_most_ns))) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

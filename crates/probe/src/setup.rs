@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 
 use latlab_wire::samples::{Conditions, Probe, Ready, Record};
 use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::net::RecvFlags;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::args::{CpuList, Options};
@@ -38,6 +39,14 @@ impl Poll {
     pub fn take(options: &mut Options, default: Poll) -> Result<Poll> {
         let choices = [("block", Poll::Block), ("busy", Poll::Busy)];
         Ok(options.choice("poll", &choices)?.unwrap_or(default))
+    }
+
+    /// How a call that receives waits.
+    pub fn flags(self) -> RecvFlags {
+        match self {
+            Poll::Block => RecvFlags::empty(),
+            Poll::Busy => RecvFlags::DONTWAIT,
+        }
     }
 }
 

@@ -5,9 +5,11 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
 
 use libc::{c_int, c_void, socklen_t};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, netdevice, socket_with};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
@@ -57,32 +59,21 @@ pub fn set_fifo(priority: u32) -> io::Result<()> {
 }
 
 pub fn interface_index(interface: &str) -> io::Result<u32> {
-    let name = std::ffi::CString::new(interface)?;
-    // SAFETY: a string that ends with a zero and lives through the call.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::other(format!(
-            "there is no interface {interface}"
-        ))),
-        index => Ok(index),
-    }
+    netdevice::name_to_index(control_socket()?, interface)
+        .map_err(|_| io::Error::other(format!("there is no interface {interface}")))
 }
 
 /// The name of an interface of the calling thread's network namespace. Fails when there is none of this index any more.
 pub fn interface_name(interface: u32) -> io::Result<String> {
-    let mut name = [0u8; libc::IFNAMSIZ];
-    // SAFETY: the kernel's name with its zero fits into the array.
-    let named = unsafe { libc::if_indextoname(interface, name.as_mut_ptr().cast()) };
-    if named.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    let name = name.split(|&byte| byte == 0).next();
-    Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+    Ok(netdevice::index_to_name(control_socket()?, interface)?)
 }
 
 pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
-    let answer = ask_interface(interface, libc::SIOCGIFHWADDR as _)?;
-    // SAFETY: the kernel has filled in this member of the union.
-    let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
+    // SAFETY: the command takes nothing, and the kernel fills in this member of the union.
+    let address = unsafe {
+        let answer = ask_interface(interface, libc::SIOCGIFHWADDR as _, ptr::null_mut())?;
+        answer.ifr_ifru.ifru_hwaddr
+    };
     if address.sa_family != libc::ARPHRD_ETHER {
         return Err(io::Error::other(format!("{interface} is no Ethernet")));
     }
@@ -95,19 +86,30 @@ pub fn hardware_address(interface: &str) -> io::Result<[u8; 6]> {
 
 /// Whether an interface is up, be there a carrier or not.
 pub fn is_up(interface: &str) -> io::Result<bool> {
-    let answer = ask_interface(interface, libc::SIOCGIFFLAGS as _)?;
-    // SAFETY: the kernel has filled in this member of the union.
-    let flags = unsafe { answer.ifr_ifru.ifru_flags };
+    // SAFETY: the command takes nothing, and the kernel fills in this member of the union.
+    let flags = unsafe {
+        let answer = ask_interface(interface, libc::SIOCGIFFLAGS as _, ptr::null_mut())?;
+        answer.ifr_ifru.ifru_flags
+    };
     Ok(c_int::from(flags) & libc::IFF_UP != 0)
 }
 
+/// A socket by which interfaces are asked for.
+fn control_socket() -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
 /// Asks for what an interface has one answer to (netdevice(7)).
-fn ask_interface(interface: &str, command: libc::c_ulong) -> io::Result<libc::ifreq> {
-    // SAFETY: plain numbers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    check(fd)?;
-    // SAFETY: a descriptor that the kernel just made and nothing else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+///
+/// # Safety
+/// `data` is what the command has a pointer to, and lives; null where it has none.
+unsafe fn ask_interface(
+    interface: &str,
+    command: libc::c_ulong,
+    data: *mut libc::c_char,
+) -> io::Result<libc::ifreq> {
+    let socket = control_socket()?;
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
@@ -116,7 +118,8 @@ fn ask_interface(interface: &str, command: libc::c_ulong) -> io::Result<libc::if
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the pointer is to an ifreq that lives across the call.
+    request.ifr_ifru.ifru_data = data;
+    // SAFETY: the request lives over the call, and so does the structure that it points to.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), command as _, &raw mut request) })?;
     Ok(request)
 }
@@ -175,21 +178,9 @@ pub fn stamping_clock(interface: u32) -> io::Result<Option<u32>> {
 /// `structure` is the one of the command in its first word, and lives.
 unsafe fn ask_ethtool(interface: u32, structure: *mut libc::c_char) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    // SAFETY: plain numbers.
-    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    check(fd)?;
-    // SAFETY: a descriptor that the kernel just made and nothing else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: all-zero bytes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // SAFETY: the kernel writes a name of at most IFNAMSIZ bytes with its zero into the array.
-    let named = unsafe { libc::if_indextoname(interface, request.ifr_name.as_mut_ptr()) };
-    if named.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    request.ifr_ifru.ifru_data = structure;
-    // SAFETY: the request lives over the call, and so does the structure that it points to.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) })
+    let name = interface_name(interface)?;
+    // SAFETY: as promised by the caller.
+    unsafe { ask_interface(&name, SIOCETHTOOL, structure) }.map(drop)
 }
 
 /// A packet socket that is bound to an interface and gets its card's timestamps: of received frames of a type with
@@ -198,7 +189,7 @@ pub fn stamping_socket(interface: u32, ether_type: u16) -> io::Result<OwnedFd> {
     const FLAGS: u32 = libc::SOF_TIMESTAMPING_TX_HARDWARE
         | libc::SOF_TIMESTAMPING_RX_HARDWARE
         | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
-    let socket = new_packet_socket(interface, 0)?;
+    let socket = sending_packet_socket(interface)?;
     set_option(
         socket.as_fd(),
         libc::SOL_SOCKET,
@@ -209,50 +200,12 @@ pub fn stamping_socket(interface: u32, ether_type: u16) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends a frame through a packet socket. False when the kernel has no room for it.
-pub fn send_frame(socket: BorrowedFd<'_>, frame: &[u8]) -> io::Result<bool> {
-    let data = frame.as_ptr().cast::<c_void>();
-    // SAFETY: the pointer is to bytes that live across the call, and their number is passed.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), data, frame.len(), libc::MSG_DONTWAIT) };
-    if sent >= 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM | libc::ENETDOWN) => Ok(false),
-        _ => Err(error),
-    }
-}
-
-/// Waits until there is something to receive, or for this long.
-pub fn wait_for_input(socket: BorrowedFd<'_>, timeout: std::time::Duration) -> io::Result<()> {
-    let mut poll = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: the pointer is to one pollfd that lives across the call.
-    match check(unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis() as c_int) }) {
-        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
-        _ => Ok(()),
-    }
-}
-
 /// A packet socket that only sends, through one interface and whatever filters its way out has.
 pub fn sending_packet_socket(interface: u32) -> io::Result<OwnedFd> {
-    new_packet_socket(interface, 0)
-}
-
-/// A packet socket that is bound to an interface; protocol 0 receives nothing.
-fn new_packet_socket(interface: u32, protocol: u16) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // Protocol 0: nothing is received before it is bound to its interface.
-    // SAFETY: plain numbers.
-    let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-    check(fd)?;
-    // SAFETY: a descriptor that the kernel just made and nothing else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    bind_packet_socket(socket.as_fd(), interface, protocol)?;
+    // Protocol 0: nothing is received.
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    bind_packet_socket(socket.as_fd(), interface, 0)?;
     Ok(socket)
 }
 
@@ -298,7 +251,7 @@ impl Batch {
         let header = |part: &mut libc::iovec| {
             // SAFETY: all-zero bytes are a valid header of no message.
             let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
-            header.msg_hdr.msg_iov = std::ptr::from_mut(part);
+            header.msg_hdr.msg_iov = ptr::from_mut(part);
             header.msg_hdr.msg_iovlen = 1;
             header
         };
@@ -336,7 +289,7 @@ impl Batch {
 
 /// Has an interface take frames for others too, as long as what is returned lives.
 pub fn promiscuous(interface: u32) -> io::Result<OwnedFd> {
-    let socket = new_packet_socket(interface, 0)?;
+    let socket = sending_packet_socket(interface)?;
     make_promiscuous(socket.as_fd(), interface)?;
     Ok(socket)
 }
@@ -348,16 +301,12 @@ fn make_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    // SAFETY: the pointer is to a packet_mreq that lives across the call, and its size is passed.
-    check(unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            (&raw const promiscuous).cast::<c_void>(),
-            size_of_val(&promiscuous) as socklen_t,
-        )
-    })
+    set_option(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &promiscuous,
+    )
 }
 
 /// A packet socket on one interface of the calling thread's network namespace: every frame that comes
@@ -367,16 +316,8 @@ pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     const ALL: u16 = (libc::ETH_P_ALL as u16).to_be();
     const RECEIVE_BUFFER_BYTES: c_int = 8 << 20;
     let index = interface_index(interface)?;
-    let socket = new_packet_socket(index, 0)?;
-    let fd = socket.as_raw_fd();
-    let set = |level: c_int, option: c_int, value: c_int| {
-        // SAFETY: the pointer is to an int that lives across the call, and its size is passed.
-        let result = unsafe {
-            let value = (&raw const value).cast::<c_void>();
-            libc::setsockopt(fd, level, option, value, size_of::<c_int>() as socklen_t)
-        };
-        check(result)
-    };
+    let socket = sending_packet_socket(index)?;
+    let set = |level, option, value: c_int| set_option(socket.as_fd(), level, option, &value);
     const PACKET_IGNORE_OUTGOING: c_int = 23;
     const PACKET_VNET_HDR: c_int = 15;
     set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
@@ -438,12 +379,13 @@ pub fn accept_only_echo_replies(socket: BorrowedFd<'_>, v6: bool) -> io::Result<
 }
 
 /// Types whose bytes the kernel may read as an option's value: integers without padding.
-trait OptionValue {}
+pub trait OptionValue {}
 impl OptionValue for i32 {}
 impl OptionValue for u32 {}
 impl<const N: usize> OptionValue for [u32; N] {}
+impl OptionValue for libc::packet_mreq {}
 
-fn set_option<T: OptionValue>(
+pub fn set_option<T: OptionValue>(
     socket: BorrowedFd<'_>,
     level: c_int,
     name: c_int,
@@ -455,7 +397,7 @@ fn set_option<T: OptionValue>(
             socket.as_raw_fd(),
             level,
             name,
-            std::ptr::from_ref(value).cast::<c_void>(),
+            ptr::from_ref(value).cast::<c_void>(),
             size_of::<T>() as socklen_t,
         )
     })
@@ -471,22 +413,12 @@ pub struct Received {
     pub tag: Option<(u16, u16)>,
 }
 
-/// Receives one datagram together with its stamp. The stamp is missing when neither [`enable_kernel_stamps`] nor
+/// Receives one packet and what the kernel tells beside it. The stamp is missing when neither [`enable_kernel_stamps`] nor
 /// [`stamping_socket`] asked for it before the packet came in, or the card has none.
-pub fn receive_stamped(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    flags: c_int,
-) -> io::Result<(usize, Option<u64>)> {
-    let received = receive_with(socket, buffer, flags)?;
-    Ok((received.length, received.stamp))
-}
-
-/// Receives one packet and what the kernel tells beside it.
 pub fn receive_with(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
-    flags: c_int,
+    flags: RecvFlags,
 ) -> io::Result<Received> {
     // u64 words, because control messages must be aligned; room for timestamps, a tag and some.
     let mut control = [0u64; 16];
@@ -501,7 +433,8 @@ pub fn receive_with(
     message.msg_control = control.as_mut_ptr().cast::<c_void>();
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: every pointer in the message is to live, writable memory of the length given with it.
-    let length = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let length =
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags.bits() as c_int) };
     if length < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -558,7 +491,7 @@ fn tag(beside: &libc::tpacket_auxdata) -> Option<(u16, u16)> {
     has(libc::TP_STATUS_VLAN_VALID).then_some((kind, beside.tp_vlan_tci))
 }
 
-fn check(result: c_int) -> io::Result<()> {
+pub fn check(result: c_int) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -596,7 +529,9 @@ mod tests {
             sender
                 .send_to(b"hello", receiver.local_addr().unwrap())
                 .unwrap();
-            receive_stamped(receiver.as_fd(), &mut buffer, 0).unwrap()
+            let flags = RecvFlags::empty();
+            let received = receive_with(receiver.as_fd(), &mut buffer, flags).unwrap();
+            (received.length, received.stamp)
         };
         assert_eq!(exchange(), (5, None));
         enable_kernel_stamps(receiver.as_fd()).unwrap();

@@ -236,12 +236,8 @@ fn receive_once(
     if stamp == Stamp::User {
         return Ok(net::receive(socket, buffer, poll)?.map(|length| (length, None)));
     }
-    let flags = match poll {
-        Poll::Block => 0,
-        Poll::Busy => libc::MSG_DONTWAIT,
-    };
-    match sys::receive_stamped(socket.as_fd(), buffer, flags) {
-        Ok(received) => Ok(Some(received)),
+    match sys::receive_with(socket.as_fd(), buffer, poll.flags()) {
+        Ok(received) => Ok(Some((received.length, received.stamp))),
         Err(error) => match Errno::from_io_error(&error) {
             Some(Errno::AGAIN | Errno::INTR) => Ok(None),
             _ => Err(error),

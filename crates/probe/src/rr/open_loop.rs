@@ -3,14 +3,12 @@
 //! A closed loop sends nothing while it waits, so it samples an outage once. Here every request that is due meanwhile
 //! is sent, and its time counts from when it was due: an outage shows in as many transactions as it touched.
 
-use std::os::fd::AsFd;
-
 use latlab_wire::samples::{Record, StoppedBy, flags};
-use rustix::event::{PollFd, PollFlags, poll};
 
 use super::datagram::Datagram;
 use super::{Tally, Transport};
 use crate::error::{Error, Result};
+use crate::net;
 use crate::setup::Poll;
 use crate::time;
 
@@ -96,14 +94,8 @@ impl Paced<'_> {
     }
 
     fn wait(&self, at_most_ns: u64) -> Result<()> {
-        let mut readable = [PollFd::from_borrowed_fd(
-            self.datagram.socket().as_fd(),
-            PollFlags::IN,
-        )];
-        match poll(&mut readable, Some(&time::from_ns(at_most_ns))) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(Error::machine("wait for an answer", errno)),
-        }
+        net::wait_for_input(self.datagram.socket(), at_most_ns)
+            .map_err(|errno| Error::machine("wait for an answer", errno))
     }
 
     fn answer(&mut self, answered: Option<u32>, received_ns: u64) {

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use latlab_wire::probe::{HEADER_BYTES, TransactionKind, TransactionRepr};
 use latlab_wire::samples::{Counters, Phase, Probe, Protocol, Report, RrServerCounters};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recvfrom, sendto};
+use rustix::net::{SendFlags, SocketFlags, accept_with, recvfrom, sendto};
 
 use super::stream::{self, Messages, Read};
 use super::{DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES};
@@ -162,12 +162,8 @@ fn serve_datagrams(socket: &Socket, service: &Service) -> Result<()> {
     // Not zero, so that the pages are touched.
     let mut request = vec![0xff; 1 << 16];
     let mut answer = vec![0xff; MAX_DATAGRAM_BYTES];
-    let flags = match service.poll {
-        Poll::Block => RecvFlags::empty(),
-        Poll::Busy => RecvFlags::DONTWAIT,
-    };
     while !service.stop.requested() {
-        let (length, peer) = match recvfrom(socket, &mut request[..], flags) {
+        let (length, peer) = match recvfrom(socket, &mut request[..], service.poll.flags()) {
             Ok((_, length, Some(peer))) => (length, peer),
             // Shut down: the loop's condition ends it.
             Ok((_, _, None)) => continue,

@@ -14,16 +14,23 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem};
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+    sockopt,
+};
 use sys::{Descriptor, Kind, Memory, Ring};
 
-use crate::sys::{interface_name, receive_queues};
+use crate::sys::{interface_name, receive_queues, set_option};
 
 /// Bytes of a frame's place: a page, the most that the kernel allows.
 pub const CHUNK_BYTES: usize = 4096;
 /// Bytes that CPUs move between memory and cache at once.
 const CACHE_LINE: usize = 64;
-/// Frames sent with one call, where the kernel can be asked; it sends 32 otherwise.
+/// Frames sent with one call, where the kernel can be asked (Linux 6.17); it sends 32 otherwise.
 const SEND_BUDGET: u32 = 1024;
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 /// How long a queue may stay taken by a socket that has gone.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Calls for one batch: one that the kernel does not take at all ends the trying.
@@ -45,22 +52,26 @@ impl Port {
         ring: u32,
         receives: bool,
     ) -> io::Result<Port> {
-        let socket = sys::socket()?;
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)?;
         if sharing.is_none() {
             sys::register(socket.as_fd(), memory, CHUNK_BYTES as u32)?;
         }
         let fill = Ring::new(socket.as_fd(), Kind::Fill, ring)?;
         let completion = Ring::new(socket.as_fd(), Kind::Completion, ring)?;
-        let receive = match receives {
-            true => Some(Ring::new(socket.as_fd(), Kind::Receive, ring)?),
-            false => None,
-        };
+        let receive = receives.then(|| Ring::new(socket.as_fd(), Kind::Receive, ring));
+        let receive = receive.transpose()?;
         let send = Ring::new(socket.as_fd(), Kind::Send, ring)?;
         // Older kernels have no such option; then a batch takes more calls.
-        sys::set_send_budget(socket.as_fd(), SEND_BUDGET.min(ring)).ok();
-        // A second socket shares memory and how it was bound; it may not say so again.
-        let flags = sharing.map_or(libc::XDP_USE_NEED_WAKEUP, |_| 0);
-        bind(&socket, interface, flags, sharing)?;
+        let budget = SEND_BUDGET.min(ring);
+        set_option(
+            socket.as_fd(),
+            libc::SOL_XDP,
+            XDP_MAX_TX_SKB_BUDGET,
+            &budget,
+        )
+        .ok();
+        bind(&socket, interface, sharing)?;
         Ok(Port {
             socket,
             fill,
@@ -77,14 +88,11 @@ impl Port {
             if left == 0 {
                 break;
             }
-            match sys::kick(self.socket.as_fd()) {
-                Ok(()) => {}
-                Err(error) => match error.raw_os_error() {
-                    // Its budget or its memory is used up for now, or the link is down.
-                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR) => {}
-                    Some(libc::ENETDOWN) => return Ok(left),
-                    _ => return Err(error),
-                },
+            match send(&self.socket, &[], SendFlags::DONTWAIT) {
+                // Its budget or its memory is used up for now, or the link is down.
+                Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::INTR) => {}
+                Err(Errno::NETDOWN) => return Ok(left),
+                Err(error) => return Err(error.into()),
             }
             left = self.send.waiting();
         }
@@ -94,15 +102,26 @@ impl Port {
 
 /// Binds the socket, until a timeout: a queue has one user, and the kernel lets go of the last one's
 /// memory in the background.
-fn bind(socket: &OwnedFd, interface: u32, flags: u16, sharing: Option<&Port>) -> io::Result<()> {
+fn bind(socket: &OwnedFd, interface: u32, sharing: Option<&Port>) -> io::Result<()> {
+    let queue = |flags| SocketAddrXdp::new(flags, interface, 0);
     let end = Instant::now() + TIMEOUT;
     loop {
-        let sharing = sharing.map(|port| port.socket.as_fd());
-        match sys::bind(socket.as_fd(), interface, flags, sharing) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < end => {
+        let bound = match sharing {
+            None => net::bind(socket, &queue(SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP)),
+            // A second socket shares memory and how it was bound; it may not say so again.
+            Some(port) => {
+                let shared = SocketAddrXdpWithSharedUmem {
+                    addr: queue(SocketAddrXdpFlags::XDP_SHARED_UMEM),
+                    shared_umem_fd: port.socket.as_fd(),
+                };
+                net::bind(socket, &shared)
+            }
+        };
+        match bound {
+            Err(Errno::BUSY) if Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            result => return result,
+            result => return Ok(result?),
         }
     }
 }
@@ -218,7 +237,11 @@ impl Exchange {
 
     /// Frames that came in and found no place.
     pub fn lost(&self) -> u64 {
-        let each = self.ports.iter().map(|port| sys::lost(port.socket.as_fd()));
+        // Too long for a place, no room in the ring; the latter also where no place was left.
+        let each = self.ports.iter().filter_map(|port| {
+            let all = sockopt::xdp_statistics(&port.socket).ok()?;
+            Some(all.rx_dropped + all.rx_ring_full.unwrap_or(0))
+        });
         each.sum()
     }
 
@@ -272,7 +295,7 @@ impl Exchange {
         port.fill.submit();
         if port.fill.wants_wakeup() {
             // Nothing to be told by it: a driver that is awake already has nothing to do.
-            sys::wake_receiver(port.socket.as_fd()).ok();
+            recv(&port.socket, &mut [0_u8; 0], RecvFlags::DONTWAIT).ok();
         }
     }
 }

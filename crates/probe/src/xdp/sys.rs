@@ -10,7 +10,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{c_int, c_void, socklen_t};
+use libc::c_int;
+use rustix::net::sockopt;
+use rustix::net::xdp::{XdpUmemReg, XdpUmemRegFlags};
+
+use crate::sys::check;
 
 struct Mapping {
     start: NonNull<u8>,
@@ -116,14 +120,13 @@ pub struct Ring<T> {
 impl<T: Entry> Ring<T> {
     pub fn new(socket: BorrowedFd<'_>, kind: Kind, size: u32) -> io::Result<Ring<T>> {
         assert!(size.is_power_of_two());
-        let option = match kind {
-            Kind::Fill => libc::XDP_UMEM_FILL_RING,
-            Kind::Completion => libc::XDP_UMEM_COMPLETION_RING,
-            Kind::Receive => libc::XDP_RX_RING,
-            Kind::Send => libc::XDP_TX_RING,
-        };
-        set(socket, option, &size)?;
-        let all = offsets(socket)?;
+        match kind {
+            Kind::Fill => sockopt::set_xdp_umem_fill_ring_size(socket, size),
+            Kind::Completion => sockopt::set_xdp_umem_completion_ring_size(socket, size),
+            Kind::Receive => sockopt::set_xdp_rx_ring_size(socket, size),
+            Kind::Send => sockopt::set_xdp_tx_ring_size(socket, size),
+        }?;
+        let all = sockopt::xdp_mmap_offsets(socket)?;
         let (at, page) = match kind {
             Kind::Fill => (all.fr, libc::XDP_UMEM_PGOFF_FILL_RING as i64),
             Kind::Completion => (all.cr, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64),
@@ -136,7 +139,8 @@ impl<T: Entry> Ring<T> {
             mapping,
             producer: at.producer as usize,
             consumer: at.consumer as usize,
-            flags: at.flags as usize,
+            // Kernels without flags refuse to bind a socket that is to be woken.
+            flags: at.flags.unwrap_or_default() as usize,
             entries: at.desc as usize,
             mask: size - 1,
             own: 0,
@@ -205,150 +209,17 @@ impl<T: Entry> Ring<T> {
     }
 }
 
-pub fn socket() -> io::Result<OwnedFd> {
-    // SAFETY: plain numbers.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor that the kernel just made and nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Makes the memory that of the socket's packets, in chunks of `chunk` bytes.
 pub fn register(socket: BorrowedFd<'_>, memory: &Memory, chunk: u32) -> io::Result<()> {
-    let registration = libc::xdp_umem_reg_v1 {
+    let registration = XdpUmemReg {
         addr: memory.0.start.as_ptr() as u64,
         len: memory.0.length as u64,
         chunk_size: chunk,
         headroom: 0,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
     };
-    set(socket, libc::XDP_UMEM_REG, &registration)
-}
-
-/// Binds the socket to one queue of an interface; `sharing` the memory of another socket.
-pub fn bind(
-    socket: BorrowedFd<'_>,
-    interface: u32,
-    flags: u16,
-    sharing: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    let address = libc::sockaddr_xdp {
-        sxdp_family: libc::AF_XDP as u16,
-        sxdp_flags: flags | sharing.map_or(0, |_| libc::XDP_SHARED_UMEM),
-        sxdp_ifindex: interface,
-        sxdp_queue_id: 0,
-        sxdp_shared_umem_fd: sharing.map_or(0, |fd| fd.as_raw_fd() as u32),
-    };
-    // SAFETY: the pointer is to a sockaddr_xdp that lives across the call, and its size is passed.
-    let result = unsafe {
-        let length = size_of_val(&address) as socklen_t;
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast::<libc::sockaddr>(),
-            length,
-        )
-    };
-    check(result)
-}
-
-/// Frames that the kernel sends in one call at most, where it can be asked (Linux 6.17).
-pub fn set_send_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
-    const XDP_MAX_TX_SKB_BUDGET: c_int = 9;
-    set(socket, XDP_MAX_TX_SKB_BUDGET, &frames)
-}
-
-/// Frames that came in and could not be handed over, since the socket was made.
-pub fn lost(socket: BorrowedFd<'_>) -> u64 {
-    // SAFETY: all-zero bytes are valid statistics.
-    let mut statistics: libc::xdp_statistics = unsafe { std::mem::zeroed() };
-    let mut length = size_of_val(&statistics) as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, the size of the structure pointed to.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            libc::XDP_STATISTICS,
-            (&raw mut statistics).cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    match result {
-        // Too long for a place, no room in the ring; the latter also where no place was left.
-        0 => statistics.rx_dropped + statistics.rx_ring_full,
-        _ => 0,
-    }
-}
-
-pub fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no memory is passed.
-    let result = unsafe {
-        libc::sendto(
-            socket.as_raw_fd(),
-            std::ptr::null(),
-            0,
-            libc::MSG_DONTWAIT,
-            std::ptr::null(),
-            0,
-        )
-    };
-    check(result as c_int)
-}
-
-/// Has the driver look for empty frames in the fill ring.
-pub fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no memory is passed.
-    let result = unsafe {
-        libc::recvfrom(
-            socket.as_raw_fd(),
-            std::ptr::null_mut(),
-            0,
-            libc::MSG_DONTWAIT,
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        )
-    };
-    check(result as c_int)
-}
-
-fn set<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the pointer is to a live value, and its size is passed. All types used are the kernel's
-    // own, without padding.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_ref(value).cast::<c_void>(),
-            size_of::<T>() as socklen_t,
-        )
-    };
-    check(result)
-}
-
-fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: all-zero bytes are valid offsets.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
-    let mut length = size_of_val(&offsets) as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, the size of the structure pointed to.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            libc::XDP_MMAP_OFFSETS,
-            (&raw mut offsets).cast::<c_void>(),
-            &raw mut length,
-        )
-    };
-    check(result)?;
-    Ok(offsets)
-}
-
-fn check(result: c_int) -> io::Result<()> {
-    match result {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(sockopt::set_xdp_umem_reg(socket, registration)?)
 }
 
 /// One call of bpf(2); gives the descriptor or number that the kernel answers with.

@@ -1,27 +1,28 @@
 //! The probe `ptp-sink`: receives packets and records when the card and when the probe had each.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
 
 use latlab_wire::samples::{
     Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters, flags,
 };
+use rustix::net::RecvFlags;
 
 use super::frame;
 use super::{BYTES_PER_PACKET, Interface};
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::Watch;
+use crate::net;
 use crate::output::Output;
 use crate::packets::DEFAULT_MAX_PACKETS;
 use crate::packets::sink::{count_flagged, mark_duplicates, mark_reordered};
 use crate::setup::{Common, touched_records};
 use crate::stop::Stop;
-use crate::sys::{self, Who};
+use crate::sys::{self, Received, Who};
 use crate::time;
 
 /// A packet socket cannot be shut down, so the end of the input is looked for now and then.
-const WAIT: Duration = Duration::from_millis(10);
+const WAIT_NS: u64 = 10_000_000;
 
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let common = Common::take(&mut options, output)?;
@@ -75,14 +76,15 @@ impl Arrived {
         let mut frame = vec![0xff; 1 << 14];
         loop {
             let is_last = stop.requested();
-            let received = sys::receive_stamped(socket.as_fd(), &mut frame, libc::MSG_DONTWAIT);
-            match received {
-                Ok((length, stamp)) => self.take(&frame[..length], stamp, time::now_ns()),
+            match sys::receive_with(socket.as_fd(), &mut frame, RecvFlags::DONTWAIT) {
+                Ok(Received { length, stamp, .. }) => {
+                    self.take(&frame[..length], stamp, time::now_ns());
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     if is_last {
                         return Ok(());
                     }
-                    sys::wait_for_input(socket.as_fd(), WAIT)
+                    net::wait_for_input(socket, WAIT_NS)
                         .map_err(|error| Error::Peer(format!("wait for packets: {error}")))?;
                 }
                 Err(error) => return Err(Error::Peer(format!("receive packets: {error}"))),

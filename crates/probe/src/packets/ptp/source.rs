@@ -7,6 +7,8 @@ use latlab_wire::probe::PacketRepr;
 use latlab_wire::samples::{
     Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via, flags,
 };
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, send};
 
 use super::frame;
 use super::{BYTES_PER_PACKET, Interface};
@@ -112,9 +114,11 @@ impl Sender {
             };
             frame::stamp(&mut self.frame, packet);
             record.end_ns = time::now_ns();
-            match sys::send_frame(self.socket.as_fd(), &self.frame) {
-                Ok(true) => {}
-                Ok(false) => record.flags |= flags::NOT_SENT,
+            match send(&self.socket, &self.frame, SendFlags::DONTWAIT) {
+                Ok(_) => {}
+                Err(Errno::NOBUFS | Errno::AGAIN | Errno::NOMEM | Errno::NETDOWN) => {
+                    record.flags |= flags::NOT_SENT;
+                }
                 Err(error) => {
                     let sequence = record.sequence;
                     records.truncate(at);
@@ -137,15 +141,14 @@ impl Sender {
     fn collect(&mut self) -> Result<()> {
         let mut frame = [0; MAX_FRAME_BYTES as usize];
         loop {
-            let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-            let (length, stamp) = match sys::receive_stamped(self.socket.as_fd(), &mut frame, flags)
-            {
+            let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+            let received = match sys::receive_with(self.socket.as_fd(), &mut frame, flags) {
                 Ok(received) => received,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(Error::Peer(format!("read a timestamp: {error}"))),
             };
-            let packet = frame::parse(&frame[..length]);
-            let (Some(packet), Some(stamp)) = (packet, stamp) else {
+            let packet = frame::parse(&frame[..received.length]);
+            let (Some(packet), Some(stamp)) = (packet, received.stamp) else {
                 continue;
             };
             // Pushing beyond would move all the records in the middle of the run.
