@@ -8,7 +8,7 @@
 use std::fs;
 use std::os::fd::BorrowedFd;
 
-use latlab_wire::samples::{Health, Quantiles};
+use latlab_wire::samples::{Health, Quantiles, Record, flags};
 
 use crate::setup::allowed_cpus;
 use crate::sys::{self, Usage, Who};
@@ -65,10 +65,11 @@ impl Watch {
     }
 }
 
-/// How late each of `(due, done)` was, in short.
-pub fn lateness(times: impl Iterator<Item = (u64, u64)>) -> Quantiles {
-    let mut late: Vec<u64> = times.map(|(due, done)| done.saturating_sub(due)).collect();
-    Quantiles::of(&mut late)
+/// How late packets left, those of the warm-up apart, in short.
+pub fn lateness(records: &[Record]) -> Quantiles {
+    let measured = records.iter().filter(|record| !record.has(flags::WARM_UP));
+    let late = measured.map(|record| record.end_ns.saturating_sub(record.start_ns));
+    Quantiles::of(&mut late.collect::<Vec<u64>>())
 }
 
 fn difference(now: Option<u64>, was: Option<u64>) -> Option<u64> {
@@ -167,7 +168,11 @@ mod tests {
 
     #[test]
     fn lateness_of_the_early_is_zero() {
-        let late = lateness([(100, 90), (100, 100), (100, 130)].into_iter());
+        let late = lateness(&[90, 100, 130].map(|end_ns| Record {
+            start_ns: 100,
+            end_ns,
+            ..Record::default()
+        }));
         assert_eq!((late.count, late.min_ns, late.max_ns), (3, 0, 30));
     }
 

@@ -1,6 +1,6 @@
 //! When each packet shall be sent, decided before the first one is.
 
-use latlab_wire::samples::{Arrival, Record, flags};
+use latlab_wire::samples::{Arrival, Record, SourceCounters, Via, flags};
 
 use crate::args::Options;
 use crate::error::{Error, Result};
@@ -99,6 +99,31 @@ impl Plan {
             in_time(self.warm_up_ns)
         };
         warm_up.saturating_add(by_time.min(self.count.unwrap_or(u64::MAX)))
+    }
+
+    /// The counters of a source that has sent `records`, without those of its own way to send.
+    pub fn counters(&self, records: &[Record], via: Via, frame_bytes: u64) -> SourceCounters {
+        let count = |bit| records.iter().filter(|record| record.has(bit)).count() as u64;
+        let planned = records.len() as u64;
+        let not_sent = count(flags::NOT_SENT);
+        SourceCounters {
+            planned,
+            warm_up: count(flags::WARM_UP),
+            sent: planned - not_sent,
+            not_sent,
+            network_errors: 0,
+            frame_bytes: frame_bytes as u32,
+            payload_bytes: 0,
+            rate_pps: self.rate_pps,
+            arrival: self.arrival,
+            seed: self.seed,
+            flow: self.flow,
+            flows: self.flows,
+            burst: self.burst as u32,
+            via,
+            card_clock: None,
+            stamps_missing: 0,
+        }
     }
 
     /// Fills `records` with one record per packet: number, flow, warm-up flag, and as `start_ns`

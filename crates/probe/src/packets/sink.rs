@@ -116,22 +116,14 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
 
 struct Catch {
     records: Vec<Record>,
-    received: u64,
-    corrupt: u64,
-    foreign: u64,
-    no_room: u64,
-    stamps_missing: u64,
+    counters: SinkCounters,
 }
 
 impl Catch {
     fn new(records: Vec<Record>) -> Catch {
         Catch {
             records,
-            received: 0,
-            corrupt: 0,
-            foreign: 0,
-            no_room: 0,
-            stamps_missing: 0,
+            counters: SinkCounters::default(),
         }
     }
 
@@ -168,18 +160,18 @@ impl Catch {
     }
 
     fn take(&mut self, payload: &[u8], kernel: Option<u64>, now_ns: u64, settings: &Settings) {
-        self.received += 1;
+        self.counters.received += 1;
         let Ok(packet) = PacketRepr::parse(payload) else {
-            self.corrupt += 1;
+            self.counters.corrupt += 1;
             return;
         };
         if settings.flow.is_some_and(|flow| flow != packet.flow) {
-            self.foreign += 1;
+            self.counters.foreign += 1;
             return;
         }
         // Pushing beyond would move all the records in the middle of the run.
         if self.records.len() as u64 >= settings.max_packets {
-            self.no_room += 1;
+            self.counters.no_room += 1;
             return;
         }
         let stamp_flag = match (settings.stamp, kernel) {
@@ -187,7 +179,7 @@ impl Catch {
             (Stamp::Kernel, Some(_)) => flags::KERNEL_STAMP,
             (Stamp::Kernel, None) => flags::STAMP_MISSING,
         };
-        self.stamps_missing += u64::from(stamp_flag == flags::STAMP_MISSING);
+        self.counters.stamps_missing += u64::from(stamp_flag == flags::STAMP_MISSING);
         self.records.push(Record {
             sequence: packet.sequence,
             flow: packet.flow,
@@ -204,24 +196,12 @@ impl Catch {
                 record.end_ns = line.monotonic_ns(record.end_ns);
             }
         }
-        mark_duplicates(&mut self.records);
-        let flows = mark_reordered(&mut self.records);
-        let count = |bit| count_flagged(&self.records, bit);
         let by_kernel = settings.stamp == Stamp::Kernel;
         SinkCounters {
-            received: self.received,
-            recorded: self.records.len() as u64,
-            no_room: self.no_room,
-            corrupt: self.corrupt,
-            foreign: self.foreign,
-            duplicates: count(flags::DUPLICATE),
-            reordered: count(flags::REORDERED),
-            flows,
             stamp: settings.stamp,
-            stamps_missing: self.stamps_missing,
-            card_clock: None,
             realtime_offset_start_ns: by_kernel.then_some(line.offset_start_ns),
             realtime_offset_end_ns: by_kernel.then_some(line.offset_end_ns),
+            ..judged(&mut self.records, &self.counters)
         }
     }
 }
@@ -245,13 +225,22 @@ fn receive_once(
     }
 }
 
-/// The number of records with a flag.
-pub(super) fn count_flagged(records: &[Record], bit: u16) -> u64 {
-    records.iter().filter(|record| record.has(bit)).count() as u64
+/// Marks duplicates and reordering, and adds the records to what was counted.
+pub(super) fn judged(records: &mut [Record], counted: &SinkCounters) -> SinkCounters {
+    mark_duplicates(records);
+    let flows = mark_reordered(records);
+    let count = |bit| records.iter().filter(|record| record.has(bit)).count() as u64;
+    SinkCounters {
+        recorded: records.len() as u64,
+        duplicates: count(flags::DUPLICATE),
+        reordered: count(flags::REORDERED),
+        flows,
+        ..counted.clone()
+    }
 }
 
 /// Marks every packet whose flow and sequence came before, by sorting places and not packets.
-pub(super) fn mark_duplicates(records: &mut [Record]) {
+fn mark_duplicates(records: &mut [Record]) {
     let mut order: Vec<u32> = (0..records.len() as u32).collect();
     let key = |at: u32| (records[at as usize].flow, records[at as usize].sequence);
     order.sort_unstable_by_key(|&at| (key(at), at));
@@ -267,7 +256,7 @@ pub(super) fn mark_duplicates(records: &mut [Record]) {
 
 /// Marks every packet, duplicates apart, that came after a later one of its flow: type-P-reordered
 /// in RFC 4737, section 3.3. Gives the number of flows.
-pub(super) fn mark_reordered(records: &mut [Record]) -> u32 {
+fn mark_reordered(records: &mut [Record]) -> u32 {
     let mut highest: HashMap<u16, u32> = HashMap::new();
     for record in records
         .iter_mut()

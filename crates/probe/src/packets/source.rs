@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use latlab_wire::probe::HEADER_BYTES;
 use latlab_wire::samples::{
-    Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via, flags,
+    Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via,
 };
 
 use super::schedule::Plan;
@@ -151,15 +151,18 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let mut health = watch.end(&[]);
 
     output.progress(Phase::Emitting, None)?;
-    let measured = records.iter().filter(|record| !record.has(flags::WARM_UP));
-    let times = measured.map(|record| (record.start_ns, record.end_ns));
-    health.lateness = Some(health::lateness(times));
+    health.lateness = Some(health::lateness(&records));
     output.samples(SampleKind::Source, &records)?;
-    let counters = Counters::Source(counters(&settings, &records, way.network_errors));
+    let (via, frame_bytes) = (settings.via, settings.frame_bytes);
+    let counters = SourceCounters {
+        network_errors: way.network_errors,
+        payload_bytes: settings.payload_bytes() as u32,
+        ..settings.plan.counters(&records, via, frame_bytes)
+    };
     output.report(Report {
         started_ns,
         ended_ns,
-        counters,
+        counters: Counters::Source(counters),
         health,
     })?;
     result
@@ -194,30 +197,6 @@ fn send_all(
         at = end;
     }
     Ok(())
-}
-
-fn counters(settings: &Settings, records: &[Record], network_errors: u64) -> SourceCounters {
-    let count = |bit| records.iter().filter(|record| record.has(bit)).count() as u64;
-    let planned = records.len() as u64;
-    let not_sent = count(flags::NOT_SENT);
-    SourceCounters {
-        planned,
-        warm_up: count(flags::WARM_UP),
-        sent: planned - not_sent,
-        not_sent,
-        network_errors,
-        frame_bytes: settings.frame_bytes as u32,
-        payload_bytes: settings.payload_bytes() as u32,
-        rate_pps: settings.plan.rate_pps,
-        arrival: settings.plan.arrival,
-        seed: settings.plan.seed,
-        flow: settings.plan.flow,
-        flows: settings.plan.flows,
-        burst: settings.plan.burst as u32,
-        via: settings.via,
-        card_clock: None,
-        stamps_missing: 0,
-    }
 }
 
 #[cfg(test)]

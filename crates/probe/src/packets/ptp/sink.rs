@@ -2,9 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use latlab_wire::samples::{
-    Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters, flags,
-};
+use latlab_wire::samples::{Counters, Phase, Probe, Record, Report, SampleKind, SinkCounters};
 use rustix::net::RecvFlags;
 
 use super::frame;
@@ -15,7 +13,7 @@ use crate::health::Watch;
 use crate::net;
 use crate::output::Output;
 use crate::packets::DEFAULT_MAX_PACKETS;
-use crate::packets::sink::{count_flagged, mark_duplicates, mark_reordered};
+use crate::packets::sink::judged;
 use crate::setup::{Common, touched_records};
 use crate::stop::Stop;
 use crate::sys::{self, Received, Who};
@@ -52,7 +50,7 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let health = watch.end(&[socket.as_fd()]);
 
     output.progress(Phase::Emitting, None)?;
-    let counters = Counters::Sink(arrived.conclude());
+    let counters = Counters::Sink(judged(&mut arrived.records, &arrived.counters));
     output.samples(SampleKind::Sink, &arrived.records)?;
     output.samples(SampleKind::Card, &arrived.stamps)?;
     output.report(Report {
@@ -119,19 +117,6 @@ impl Arrived {
             }),
         }
     }
-
-    fn conclude(&mut self) -> SinkCounters {
-        mark_duplicates(&mut self.records);
-        let flows = mark_reordered(&mut self.records);
-        let flagged = |bit| count_flagged(&self.records, bit);
-        SinkCounters {
-            recorded: self.records.len() as u64,
-            duplicates: flagged(flags::DUPLICATE),
-            reordered: flagged(flags::REORDERED),
-            flows,
-            ..self.counters.clone()
-        }
-    }
 }
 
 #[cfg(test)]
@@ -158,7 +143,7 @@ mod tests {
             frame::stamp(&mut frame, packet);
             arrived.take(&frame, stamp, 1000 + u64::from(sequence));
         }
-        let counted = arrived.conclude();
+        let counted = judged(&mut arrived.records, &arrived.counters);
         assert_eq!((counted.received, counted.foreign), (5, 1));
         assert_eq!((counted.recorded, counted.no_room), (3, 1));
         assert_eq!((counted.stamps_missing, counted.reordered), (1, 1));

@@ -59,34 +59,17 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
     let mut health = watch.end(&[]);
 
     output.progress(Phase::Emitting, None)?;
-    let measured = records.iter().filter(|record| !record.has(flags::WARM_UP));
-    let times = measured.map(|record| (record.start_ns, record.end_ns));
-    health.lateness = Some(health::lateness(times));
+    health.lateness = Some(health::lateness(&records));
     output.samples(SampleKind::Source, &records)?;
     output.samples(SampleKind::Card, &sender.stamps)?;
-    let not_sent = records.iter().filter(|record| record.has(flags::NOT_SENT));
-    let sent = (records.len() - not_sent.count()) as u64;
-    let warm_up = records.iter().filter(|record| record.has(flags::WARM_UP));
+    let counters = plan.counters(&records, Via::Packet, bytes);
     output.report(Report {
         started_ns,
         ended_ns,
         counters: Counters::Source(SourceCounters {
-            planned: records.len() as u64,
-            warm_up: warm_up.count() as u64,
-            sent,
-            not_sent: records.len() as u64 - sent,
-            network_errors: 0,
-            frame_bytes: bytes as u32,
-            payload_bytes: 0,
-            rate_pps: plan.rate_pps,
-            arrival: plan.arrival,
-            seed: plan.seed,
-            flow: plan.flow,
-            flows: plan.flows,
-            burst: plan.burst as u32,
-            via: Via::Packet,
             card_clock: Some(interface.clock),
-            stamps_missing: sent.saturating_sub(sender.stamps.len() as u64),
+            stamps_missing: counters.sent.saturating_sub(sender.stamps.len() as u64),
+            ..counters
         }),
         health,
     })?;
