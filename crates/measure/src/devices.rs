@@ -4,9 +4,9 @@
 //! and reverts its changes. So it ends with the trial, or with latlab. The kernel's forwarders are shell
 //! scripts with the commands that an administrator would type; latlab's are probes.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use latlab_host::nodes::session::{Command, Session, Signaller};
@@ -15,7 +15,7 @@ use latlab_model::plan::{DpdkPlan, EAL_VARIABLE, Plan};
 use latlab_model::spec::{Device, Waypoint};
 
 use crate::context::Context;
-use crate::endpoint::{Endpoint, KILL, Output, strings};
+use crate::endpoint::{Endpoint, KILL, MAX_ERRORS, Output, read_all, strings, trimmed};
 use crate::error::Error;
 use crate::pin::{self, Pins};
 
@@ -101,8 +101,8 @@ impl Devices {
 
     /// Ends all devices; the output of latlab's own.
     pub(crate) fn stop(self, timeout: Duration) -> Result<Vec<(String, Output)>, Error> {
-        for held in self.routes.into_iter().chain(self.kernels) {
-            held.stop()?;
+        for mut held in self.routes.into_iter().chain(self.kernels) {
+            held.end()?;
         }
         let mut outputs = Vec::new();
         for (node, device) in self.own {
@@ -323,8 +323,9 @@ struct Script {
     session: Box<dyn Session>,
     signal: Signaller,
     stdin: Option<Box<dyn Write + Send>>,
-    said: Receiver<Option<String>>,
-    errors: Option<std::thread::JoinHandle<String>>,
+    /// Lines of its output; disconnected at its end.
+    said: Receiver<String>,
+    errors: Receiver<Vec<u8>>,
     ended: bool,
 }
 
@@ -333,26 +334,15 @@ impl Script {
         let mut session = context.lab.start(node, &Command::shell(script))?;
         let stdin = session.take_stdin();
         let stdout = session.take_stdout();
-        let stderr = session.take_stderr();
+        let errors = read_all(session.take_stderr(), MAX_ERRORS);
         let (send, said) = channel();
         std::thread::spawn(move || {
-            for line in stdout
-                .map(|s| BufReader::new(s).lines())
+            let lines = stdout.map(|s| BufReader::new(s).lines().map_while(Result::ok));
+            // The receiver may be gone.
+            let _ = lines
                 .into_iter()
                 .flatten()
-            {
-                let Ok(line) = line else { break };
-                if send.send(Some(line)).is_err() {
-                    break;
-                }
-            }
-            // The receiver may be gone.
-            drop(send.send(None));
-        });
-        let errors = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            stderr.map(|s| s.take(1 << 16).read_to_end(&mut text));
-            String::from_utf8_lossy(&text).trim().to_string()
+                .try_for_each(|line| send.send(line));
         });
         let signal = session.signaller();
         let mut held = Script {
@@ -361,7 +351,7 @@ impl Script {
             signal,
             stdin,
             said,
-            errors: Some(errors),
+            errors,
             ended: false,
         };
         held.ready()?;
@@ -374,18 +364,17 @@ impl Script {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.said.recv_timeout(left) {
-                Ok(Some(line)) if line.contains(READY) || line.contains(TESTPMD_READY) => {
+                Ok(line) if line.contains(READY) || line.contains(TESTPMD_READY) => {
                     return Ok(());
                 }
-                Ok(Some(line)) => last = line,
-                Ok(None) => {
+                Ok(line) => last = line,
+                Err(RecvTimeoutError::Disconnected) => {
                     self.ended = true;
                     drop(self.session.wait());
-                    let errors = self.errors.take().and_then(|t| t.join().ok());
-                    let reason = errors.filter(|text| !text.is_empty()).unwrap_or(last);
-                    return Err(self.failed(reason));
+                    let errors = self.errors();
+                    return Err(self.failed(if errors.is_empty() { last } else { errors }));
                 }
-                Err(_) => {
+                Err(RecvTimeoutError::Timeout) => {
                     return Err(
                         self.failed(format!("not ready after {} s", SETUP_TIMEOUT.as_secs()))
                     );
@@ -398,11 +387,11 @@ impl Script {
         failed(&self.node, reason)
     }
 
-    /// Closes the script's input and waits until it has reverted its changes.
-    fn stop(mut self) -> Result<(), Error> {
-        self.end()
+    fn errors(&self) -> String {
+        trimmed(&self.errors.recv().unwrap_or_default())
     }
 
+    /// Closes the script's input and waits until it has reverted its changes.
     fn end(&mut self) -> Result<(), Error> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(());
@@ -412,9 +401,9 @@ impl Script {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.said.recv_timeout(left) {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(_) => {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
                     // A script that has just ended cannot be signalled.
                     (self.signal)(KILL).ok();
                     drop(self.session.wait());
@@ -426,10 +415,7 @@ impl Script {
         }
         match self.session.wait() {
             Ok(exit) if exit.success() => Ok(()),
-            Ok(exit) => {
-                let errors = self.errors.take().and_then(|t| t.join().ok());
-                Err(self.failed(format!("{exit}: {}", errors.unwrap_or_default())))
-            }
+            Ok(exit) => Err(self.failed(format!("{exit}: {}", self.errors()))),
             Err(source) => Err(self.failed(source.to_string())),
         }
     }

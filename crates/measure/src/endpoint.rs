@@ -21,8 +21,10 @@ pub(crate) const KILL: i32 = 9;
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Record limit of a probe whose number of records is unknown; some 200 MB.
 const MAX_RECORDS: u64 = 4 << 20;
+/// A program may flood its standard error; the first lines have the reason.
+pub(crate) const MAX_ERRORS: u64 = 1 << 16;
 /// Limit on a command's output; even iperf3's with many streams is far below.
-const MAX_OUTPUT: u64 = 64 << 20;
+pub(crate) const MAX_OUTPUT: u64 = 64 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -68,20 +70,16 @@ impl Output {
     }
 }
 
-enum Event {
-    Ready(Box<Ready>),
-    End,
-}
-
 pub struct Endpoint {
     node: String,
     what: String,
     session: Box<dyn Session>,
     signal: Signaller,
     stdin: Option<Box<dyn std::io::Write + Send>>,
-    events: Receiver<Event>,
+    /// The probe's word that it is ready; disconnected at the end of its output.
+    events: Receiver<Ready>,
     reader: Option<JoinHandle<Result<Output, ReadError>>>,
-    errors: Receiver<String>,
+    errors: Receiver<Vec<u8>>,
 }
 
 enum ReadError {
@@ -114,23 +112,12 @@ impl Endpoint {
         let mut session = lab.start(node, &Command::new(argv)).map_err(failed)?;
         let stdin = session.take_stdin();
         let stdout = session.take_stdout();
-        let stderr = session.take_stderr();
+        let errors = read_all(session.take_stderr(), MAX_ERRORS);
         let (send, events) = channel();
         let reader = std::thread::spawn(move || {
-            let result = stdout.map_or(Ok(Output::default()), |s| {
-                read(s, max_records, &mut |ready| {
-                    drop(send.send(Event::Ready(Box::new(ready))));
-                })
-            });
-            drop(send.send(Event::End));
-            result
-        });
-        let (say, errors) = channel();
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            // A probe may flood its standard error; the first lines have the reason.
-            stderr.map(|s| s.take(1 << 16).read_to_end(&mut text));
-            drop(say.send(String::from_utf8_lossy(&text).trim().to_string()));
+            stdout.map_or(Ok(Output::default()), |s| {
+                read(s, max_records, &mut |ready| drop(send.send(ready)))
+            })
         });
         let signal = session.signaller();
         Ok(Endpoint {
@@ -148,8 +135,8 @@ impl Endpoint {
     /// Waits until the probe is set up. Fails when the probe fails, or is not ready in time.
     pub fn ready(&mut self) -> Result<Ready, Error> {
         match self.events.recv_timeout(SETUP_TIMEOUT) {
-            Ok(Event::Ready(ready)) => Ok(*ready),
-            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => match self.collect() {
+            Ok(ready) => Ok(ready),
+            Err(RecvTimeoutError::Disconnected) => match self.collect() {
                 Err(error) => Err(error),
                 Ok(_) => Err(self.said("it ended before it was ready".into())),
             },
@@ -165,8 +152,8 @@ impl Endpoint {
                 .events
                 .recv_timeout(deadline.saturating_duration_since(Instant::now()))
             {
-                Ok(Event::Ready(_)) => {}
-                Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return self.collect(),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.collect(),
                 Err(RecvTimeoutError::Timeout) => return Err(self.late("end", timeout)),
             }
         }
@@ -195,7 +182,7 @@ impl Endpoint {
             }
             Err(source) => Err(source.to_string()),
         };
-        let errors = self.errors.recv_timeout(EXIT_TIMEOUT).unwrap_or_default();
+        let errors = trimmed(&self.errors.recv_timeout(EXIT_TIMEOUT).unwrap_or_default());
         match result {
             Some(Ok(Ok(output))) => match exit {
                 Ok(exit) if exit.success() => Ok(output),
@@ -288,20 +275,29 @@ fn read(
 /// A command's output until its end; `None` after the timeout, when it is killed.
 pub(crate) fn output(session: &mut dyn Session, timeout: Duration) -> Option<String> {
     drop(session.take_stdin());
-    let (send, output) = channel();
-    let stdout = session.take_stdout();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        stdout.map(|s| s.take(MAX_OUTPUT).read_to_string(&mut text));
-        send.send(text).ok();
-    });
+    let output = read_all(session.take_stdout(), MAX_OUTPUT);
     let text = output.recv_timeout(timeout).ok();
     match text {
         Some(_) => drop(session.wait_for(timeout)),
         // A node that hangs would not report the command's end either.
         None => drop((session.signaller())(KILL)),
     }
-    text
+    text.map(|text| String::from_utf8(text).unwrap_or_default())
+}
+
+/// Reads a stream to its end, up to a limit, in a thread: a program never blocks on a full pipe.
+pub(crate) fn read_all(stream: Option<Box<dyn Read + Send>>, limit: u64) -> Receiver<Vec<u8>> {
+    let (send, all) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.map(|stream| stream.take(limit).read_to_end(&mut bytes));
+        send.send(bytes).ok();
+    });
+    all
+}
+
+pub(crate) fn trimmed(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).trim().to_string()
 }
 
 pub(crate) fn strings(words: &[&str]) -> Vec<String> {

@@ -11,7 +11,7 @@ use latlab_host::nodes::session::{Command, Exit, Session};
 use latlab_host::nodes::vm::clock::ClockOffset;
 use latlab_wire::begin::{End, READY};
 
-use crate::endpoint::KILL;
+use crate::endpoint::{KILL, MAX_OUTPUT, read_all};
 use crate::error::Error;
 use crate::measured::{Kept, Written};
 
@@ -28,8 +28,6 @@ const SERVER_LOOK: Duration = Duration::from_millis(500);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Between two questions whether a server answers.
 const READY_PAUSE: Duration = Duration::from_millis(100);
-/// Limit on what a program writes.
-const MAX_OUTPUT: u64 = 64 << 20;
 /// The end of an output in a message.
 const TAIL: usize = 300;
 
@@ -142,13 +140,7 @@ impl Running {
             drop(tell);
             send.send(text).ok();
         });
-        let (send, errors) = channel();
-        let stderr = session.take_stderr();
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            stderr.map(|stderr| stderr.take(MAX_OUTPUT).read_to_end(&mut text));
-            send.send(text).ok();
-        });
+        let errors = read_all(session.take_stderr(), MAX_OUTPUT);
         Ok(Running {
             node: node.into(),
             command: command.into(),
