@@ -8,7 +8,7 @@ use latlab_host::lab::{Lab, Moved, Step, Stood};
 use latlab_model::results::{ActionRecord, Copied, Held};
 use latlab_model::spec::{Act, Action};
 
-use crate::clock::now_ns;
+use crate::clock::{self, now_ns};
 use crate::context::Context;
 use crate::endpoint::Output;
 use crate::error::Error;
@@ -54,11 +54,12 @@ pub(crate) struct Acted {
 
 /// Fetches and proves the programs that actions need: within the window it would take long.
 pub(crate) fn prepare(context: &Context<'_>) -> Result<(), Error> {
-    let is_pause = |action: &&Action| matches!(action.act, Act::Pause { .. });
-    let others = context.measurement.actions.iter();
-    let others = others.filter(|action| !is_pause(action));
-    let mut prepared = others.map(|action| context.lab.prepare_tools(&action.node.value));
-    prepared.try_for_each(|prepared| prepared.map_err(of_lab))
+    for action in &context.measurement.actions {
+        if !matches!(action.act, Act::Pause { .. }) {
+            context.lab.prepare_tools(&action.node.value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the end of a measurement's sender, and does the measurement's actions meanwhile. The window begins `lead`
@@ -114,11 +115,7 @@ fn on_axis(
     started_ns: i64,
     done: &[Done],
 ) -> Result<Vec<ActionRecord>, Error> {
-    let node = context.sender();
-    let clock = context.lab.clock(node).map_err(|source| Error::Clock {
-        node: node.into(),
-        source: Box::new(source),
-    })?;
+    let clock = clock::to_host(context.lab, context.sender())?;
     let offset_ns = clock.map_or(0, |clock| clock.offset_ns);
     let at = |ns: u64| ns as i64 + offset_ns - started_ns;
     let record = |(action, done): (&Action, &Done)| ActionRecord {
@@ -176,7 +173,7 @@ impl<'a> Changed<'a> {
         for node in std::mem::take(&mut self.saved) {
             result = result.and(lab.drop_kept(node));
         }
-        result.map_err(of_lab)
+        Ok(result?)
     }
 }
 
@@ -207,7 +204,7 @@ fn act<'a>(
                 // The first failure is the one to report.
                 let _ = changed.lab.resume(node);
             }
-            return Err(of_lab(error));
+            return Err(error.into());
         }
         done[index].done_ns = now_ns();
     }
@@ -256,10 +253,6 @@ fn end_pause<'a>(
 
 /// Progress is not shown: a measurement runs beside it.
 fn quiet(_: &Step<'_>) {}
-
-fn of_lab(error: latlab_host::lab::Error) -> Error {
-    Error::Lab(Box::new(error))
-}
 
 /// The begins of the actions and the ends of pauses by time: nanoseconds, which one, whether its end.
 fn in_order(actions: &[Action]) -> Vec<(u64, usize, bool)> {

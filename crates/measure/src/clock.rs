@@ -2,6 +2,7 @@
 //! with it before and after the trial; in between, its offset is interpolated linearly.
 
 use latlab_host::lab::Lab;
+use latlab_host::nodes::vm::clock::ClockOffset;
 use latlab_model::results::ClockMap;
 
 use crate::error::Error;
@@ -27,15 +28,18 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// The clock of a node beside the host's; `None` where it is the same. Fails when a guest does not answer.
+pub(crate) fn to_host(lab: &Lab, node: &str) -> Result<Option<ClockOffset>, Error> {
+    lab.clock(node).map_err(|source| Error::Clock {
+        node: node.to_string(),
+        source: Box::new(source),
+    })
+}
+
 /// Compares the clocks of two nodes; `None` when they share one. Fails when a guest does not answer.
 pub fn compare(lab: &Lab, sender: &str, receiver: &str) -> Result<Option<Offset>, Error> {
-    let to_host = |node: &str| {
-        best(|| lab.clock(node), |o| o.error_ns).map_err(|source| Error::Clock {
-            node: node.to_string(),
-            source: Box::new(source),
-        })
-    };
-    let (sender, receiver) = (to_host(sender)?, to_host(receiver)?);
+    let best_of = |node| best(|| to_host(lab, node), |o| o.error_ns);
+    let (sender, receiver) = (best_of(sender)?, best_of(receiver)?);
     if sender.is_none() && receiver.is_none() {
         return Ok(None);
     }
@@ -83,7 +87,11 @@ pub fn map(before: Offset, after: Offset, start_ns: i64) -> ClockMap {
     }
 }
 
-pub fn to_sender(map: &ClockMap, receiver_ns: i64, start_ns: i64) -> i64 {
+/// A receiver's time as one of the sender's clock since `start_ns`. Without a map they have one clock.
+pub fn to_sender(map: Option<&ClockMap>, receiver_ns: i64, start_ns: i64) -> i64 {
+    let Some(map) = map else {
+        return receiver_ns - start_ns;
+    };
     let rough = receiver_ns + map.offset_before_ns - start_ns;
     let span = map.after_at_ns - map.before_at_ns;
     if span <= 0 {
@@ -132,8 +140,9 @@ mod tests {
         };
         let map = map(before, after, start);
         assert_eq!(map.error_ns, 7);
-        assert_eq!(to_sender(&map, 4_000_000_000, start), 0);
-        assert_eq!(to_sender(&map, 4_005_000_000 - 50, start), 5_000_000);
-        assert_eq!(to_sender(&map, 4_010_000_000 - 100, start), 10_000_000);
+        let to_sender = |ns| to_sender(Some(&map), ns, start);
+        assert_eq!(to_sender(4_000_000_000), 0);
+        assert_eq!(to_sender(4_005_000_000 - 50), 5_000_000);
+        assert_eq!(to_sender(4_010_000_000 - 100), 10_000_000);
     }
 }

@@ -277,10 +277,6 @@ fn stamps(output: &Output) -> HashMap<u32, i64> {
 /// Matches received packets with sent ones by sequence number. Latencies are from card to card. Packets that arrived without
 /// the stamps of both cards have no sample, and are counted.
 fn join(transfer: &Transfer, start: i64, map: Option<&ClockMap>) -> Measured {
-    let on_sender = |ns: i64| match map {
-        Some(map) => clock::to_sender(map, ns, start),
-        None => ns - start,
-    };
     let (left, came) = (stamps(&transfer.sent), stamps(&transfer.received));
     let mut counters = Counters::default();
     let mut arrivals: HashMap<u32, u64> = HashMap::new();
@@ -293,7 +289,7 @@ fn join(transfer: &Transfer, start: i64, map: Option<&ClockMap>) -> Measured {
         arrivals.insert(record.sequence, arrivals.len() as u64);
     }
     let started = transfer.sent.report.as_ref().map_or(0, |r| r.started_ns) as i64;
-    let measured = |r: &&Record| !r.has(flags::WARM_UP) && !r.has(flags::NOT_SENT);
+    let measured = |r: &&Record| !r.has(flags::WARM_UP | flags::NOT_SENT);
     let mut samples: Vec<Sample> = Vec::new();
     let mut unstamped = 0;
     for record in transfer.sent.of(SampleKind::Source).filter(measured) {
@@ -301,7 +297,8 @@ fn join(transfer: &Transfer, start: i64, map: Option<&ClockMap>) -> Measured {
         let arrival = arrivals.get(&record.sequence).copied();
         let sent_ns = record.end_ns as i64 - started;
         let stamps = left.get(&record.sequence).zip(came.get(&record.sequence));
-        let latency_ns = stamps.map(|(left, came)| on_sender(*came) - (left - start));
+        let latency_ns =
+            stamps.map(|(left, came)| clock::to_sender(map, *came, start) - (left - start));
         counters.received += u64::from(arrival.is_some());
         if arrival.is_some() && latency_ns.is_none() {
             unstamped += 1;

@@ -68,19 +68,11 @@ fn no_room(node: &str, received: &Output) -> Result<(), Error> {
 /// Matches received packets with sent ones by sequence number. Times are relative to `start` on the
 /// sender's clock, to which `map` takes the receiver's where the two differ.
 pub fn join(sent: &Output, received: &Output, start: i64, map: Option<&ClockMap>) -> Measured {
-    let measured = |r: &&Record| !r.has(flags::WARM_UP);
-    let on_sender = |ns: u64| match map {
-        Some(map) => clock::to_sender(map, ns as i64, start),
-        None => ns as i64 - start,
-    };
+    let measured = |r: &&Record| !r.has(flags::WARM_UP | flags::NOT_SENT);
     let mut counters = Counters::default();
     let mut index: HashMap<u32, usize> = HashMap::new();
     let mut samples: Vec<Sample> = Vec::new();
-    for record in sent
-        .of(SampleKind::Source)
-        .filter(measured)
-        .filter(|r| !r.has(flags::NOT_SENT))
-    {
+    for record in sent.of(SampleKind::Source).filter(measured) {
         index.insert(record.sequence, samples.len());
         samples.push(Sample {
             seq: samples.len() as u64,
@@ -90,12 +82,10 @@ pub fn join(sent: &Output, received: &Output, start: i64, map: Option<&ClockMap>
         });
     }
     // Packets of the warm-up are not unmatched.
-    let warmup: Vec<u32> = sent
+    let warmup = sent
         .of(SampleKind::Source)
-        .filter(|r| r.has(flags::WARM_UP))
-        .map(|r| r.sequence)
-        .collect();
-    let last_warmup = warmup.iter().max().copied();
+        .filter(|r| r.has(flags::WARM_UP));
+    let last_warmup = warmup.map(|r| r.sequence).max();
     let mut arrival = 0;
     for record in received.of(SampleKind::Sink) {
         let Some(&at) = index.get(&record.sequence) else {
@@ -108,7 +98,7 @@ pub fn join(sent: &Output, received: &Output, start: i64, map: Option<&ClockMap>
         }
         counters.reordered += u64::from(record.has(flags::REORDERED));
         let sample = &mut samples[at];
-        let received_ns = on_sender(record.end_ns);
+        let received_ns = clock::to_sender(map, record.end_ns as i64, start);
         sample.received_ns = Some(received_ns);
         sample.latency_ns = Some(received_ns - sample.intended_ns);
         sample.arrival = Some(arrival);

@@ -11,6 +11,7 @@ use latlab_host::nodes::session::{Command, Exit, Session};
 use latlab_host::nodes::vm::clock::ClockOffset;
 use latlab_wire::begin::{End, READY};
 
+use crate::clock;
 use crate::endpoint::{KILL, MAX_OUTPUT, read_all};
 use crate::error::Error;
 use crate::measured::{Kept, Written};
@@ -424,10 +425,7 @@ pub(super) fn wait_in_all(lab: &Lab, jobs: &[Job]) -> Result<Vec<Waiting>, Error
 impl Waiting {
     /// The node's clock beside the host's; `None` where it is the same.
     pub fn clock(&self, lab: &Lab) -> Result<Option<ClockOffset>, Error> {
-        lab.clock(&self.0.node).map_err(|source| Error::Clock {
-            node: self.0.node.clone(),
-            source: Box::new(source),
-        })
+        clock::to_host(lab, &self.0.node)
     }
 
     /// Has it begin at this time of its node's clock.
