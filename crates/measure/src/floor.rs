@@ -10,9 +10,9 @@ use latlab_wire::samples::{Counters, SampleKind, flags};
 use crate::context::Context;
 use crate::endpoint::{Endpoint, Error, Output, strings};
 use crate::nodes::Nodes;
-use crate::percentile::percentile;
 use crate::pin::Pins;
 use crate::probes::{self, Load};
+use crate::ruler::percentile;
 
 /// Short, because it is repeated beside every measurement.
 const DURATION_MS: u64 = 150;

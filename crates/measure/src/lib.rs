@@ -28,7 +28,6 @@ mod noise;
 pub mod osnoise;
 mod others;
 pub mod packets;
-mod percentile;
 mod pin;
 mod probes;
 mod repeat;

@@ -13,7 +13,6 @@ use latlab_trace::taps::{Point, Side, Tap};
 use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 
 use crate::affinity::pin_thread;
-use crate::percentile::percentile;
 
 /// Packets that are not counted: the first resolve the neighbour's address.
 const WARMUP_PACKETS: u32 = 2_000;
@@ -62,6 +61,13 @@ pub fn measure(cpu: Option<u32>) -> Result<Ruler, Error> {
     let counted = passages.iter().filter(|one| one.sequence >= WARMUP_PACKETS);
     let latencies = counted.filter_map(latlab_samples::Passage::latency_ns);
     Ok(ruler(latencies.collect(), counters.lost))
+}
+
+/// The value with `p` of the sorted values below it, by nearest rank; 0 for none.
+pub(crate) fn percentile(sorted: &[u64], p: f64) -> f64 {
+    let rank = (sorted.len() as f64 * p) as usize;
+    let rank = rank.min(sorted.len().saturating_sub(1));
+    sorted.get(rank).map_or(0.0, |&value| value as f64)
 }
 
 fn ruler(mut latencies: Vec<u64>, lost: u64) -> Ruler {

@@ -8,11 +8,13 @@ use latlab_samples::table::Stack;
 use latlab_trace::recorder::call_names;
 use latlab_trace::taps::Seen;
 use latlab_trace::taps::matching::HopCounters;
+use latlab_wire::trace::TAP_RECORD_BYTES;
 
 use super::recording::{Loaded, Running, Stopped};
 use super::stacks::Sampling;
+use super::taps::{self, PlacedTap};
 use super::timed::Timed;
-use super::{memory, nothing, taps, unknown};
+use super::{nothing, unknown};
 use crate::actions::Acted;
 use crate::context::Context;
 use crate::devices::Devices;
@@ -21,14 +23,17 @@ use crate::error::Error;
 use crate::measured::{Measured, Recorded};
 use crate::pin::Pins;
 use crate::probes::{self, HANDOVER_TIMEOUT, Load};
-use crate::{actions, floor, ruler};
+use crate::{actions, floor, memory, ruler};
+
+/// Bytes of a packet in the sender's record of its schedule.
+const SCHEDULE_BYTES: u64 = 32;
 
 /// Measures once. Fails when a tap cannot be attached or an endpoint fails. A flight recorder that cannot run is no
 /// error: the packets then stay unexplained, and the trial says so.
 pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     let floor = floor::packets(context)?;
     actions::prepare(context)?;
-    memory::require(context, probes::packets_with_slack(context))?;
+    require_memory(context)?;
     let mut trace = Trace::default();
     let recorder = Loaded::load(context, &mut trace);
     let window = Window::open(context, recorder, &mut trace)?;
@@ -53,13 +58,21 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     Ok(measured)
 }
 
+/// Refuses a run that does not fit into half of the free memory: each tap's records, which are allocated at
+/// once, and the sender's schedule, twice while it is handed over.
+fn require_memory(context: &Context<'_>) -> Result<(), Error> {
+    let taps = context.path().len().max(3) as u64 - 1;
+    let bytes_each = taps * TAP_RECORD_BYTES as u64 + 2 * SCHEDULE_BYTES;
+    memory::require(probes::packets_with_slack(context), bytes_each)
+}
+
 /// Devices, taps and recorder, ready for the packets.
 struct Window {
     pins: Pins,
     devices: Devices,
     sink: Endpoint,
     to: String,
-    taps: Vec<taps::PlacedTap>,
+    taps: Vec<PlacedTap>,
     recorder: Option<Running>,
     sampling: Option<Sampling>,
 }
@@ -112,7 +125,8 @@ impl Window {
         probes::await_stragglers(context);
         let recorder = self.recorder.map(Running::stop);
         let stacks = self.sampling.map(|sampling| sampling.finish(trace));
-        let seen = taps::detach(self.taps)?;
+        let seen = self.taps.into_iter().map(PlacedTap::detach);
+        let seen = seen.collect::<Result<Vec<_>, _>>()?;
         let (sent, acted) = sent?;
         self.sink.stop(HANDOVER_TIMEOUT)?;
         Ok(Closed {

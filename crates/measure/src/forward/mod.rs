@@ -12,7 +12,6 @@
 //! row group at a time, and the slowest kept in a heap.
 
 mod measure;
-mod memory;
 mod nothing;
 mod reader;
 mod recording;

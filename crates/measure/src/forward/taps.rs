@@ -47,10 +47,7 @@ impl PlacedTap {
         max_packets: u64,
     ) -> Result<PlacedTap, Error> {
         let netns = context.lab.netns(node)?;
-        let attached = netns.run(|| Tap::attach(&point, max_packets));
-        let tap = attached
-            .map_err(|source| not_entered(node, source))?
-            .map_err(|source| not_tapped(node, source))?;
+        let tap = inside(node, &netns, || Tap::attach(&point, max_packets))?;
         Ok(PlacedTap {
             node: node.into(),
             netns,
@@ -64,30 +61,25 @@ impl PlacedTap {
     }
 
     /// Removes the tap; its records, with the name of its point.
-    fn detach(self) -> Result<(String, Seen), Error> {
+    pub fn detach(self) -> Result<(String, Seen), Error> {
         let (node, tap) = (&self.node, self.tap);
-        let detached = self.netns.run(|| tap.detach());
-        let seen = detached
-            .map_err(|source| not_entered(node, source))?
-            .map_err(|source| not_tapped(node, source))?;
+        let seen = inside(node, &self.netns, || tap.detach())?;
         Ok((format!("{node} {}", self.point), seen))
     }
 }
 
-pub(super) fn detach(taps: Vec<PlacedTap>) -> Result<Vec<(String, Seen)>, Error> {
-    taps.into_iter().map(PlacedTap::detach).collect()
-}
-
-fn not_entered(node: &str, source: latlab_host::sys::Error) -> Error {
-    Error::Namespace {
+/// Attaches or detaches a tap in the network namespace of its node.
+fn inside<T: Send>(
+    node: &str,
+    netns: &NetNs,
+    step: impl FnOnce() -> Result<T, latlab_trace::Error> + Send,
+) -> Result<T, Error> {
+    let done = netns.run(step).map_err(|source| Error::Namespace {
         node: node.into(),
         source,
-    }
-}
-
-fn not_tapped(node: &str, source: latlab_trace::Error) -> Error {
-    Error::Tap {
+    })?;
+    done.map_err(|source| Error::Tap {
         node: node.into(),
         source,
-    }
+    })
 }
