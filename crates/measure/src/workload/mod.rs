@@ -57,26 +57,18 @@ pub fn measure(
         true => &all[..1],
         false => &all[..],
     };
-    let mut result = site::make_directories(lab, &all, &work.files(), &mut kept)
-        .and_then(|files_on| {
-            let timeout = Duration::from_nanos(workload.timeout.0);
-            Ok((
-                files_on,
-                serve_and_run(lab, work.as_ref(), &all, sites, timeout, &mut kept)?,
-            ))
-        })
-        .map(|(files_on, mut result)| {
-            for (node, kind) in result.nodes.iter_mut().zip(files_on) {
-                node.files_on = kind;
-            }
-            result.job_nodes = workload.is_joint().then_some(nodes.len() as u32);
-            result
-        });
+    let made = site::make_directories(lab, &all, &work.files(), &mut kept);
+    let result = made.and_then(|files_on| {
+        let timeout = Duration::from_nanos(workload.timeout.0);
+        let mut result = serve_and_run(lab, work.as_ref(), &all, sites, timeout, &mut kept)?;
+        for (node, kind) in result.nodes.iter_mut().zip(files_on) {
+            node.files_on = kind;
+        }
+        result.job_nodes = workload.is_joint().then_some(nodes.len() as u32);
+        Ok(result)
+    });
     let removed = site::remove_directories(lab, &all, &mut Kept::default());
-    if result.is_ok() {
-        result = removed.and(result);
-    }
-    match result {
+    match result.and_then(|result| removed.map(|()| result)) {
         Ok(result) => Ok(Measured {
             workload: Some(result),
             kept,
@@ -143,7 +135,8 @@ fn run_clients(
     let mut commands: Vec<Job> = Vec::new();
     for ((site, said), job) in sites.iter().zip(&prepared).zip(&preparations) {
         let argv = work.command(&site.place, said);
-        commands.push(site.client_job(argv.map_err(|what| job.error(&what, said))?));
+        commands
+            .push(site.client_job(argv.map_err(|what| job.error(&what, said.as_bytes(), b""))?));
     }
     let waiting = node::wait_in_all(lab, &commands)?;
     let before = Before::read(lab, sites);

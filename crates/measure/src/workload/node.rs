@@ -108,8 +108,7 @@ fn tail(text: &[u8]) -> String {
 
 /// A session whose output is read by threads.
 struct Running {
-    node: String,
-    command: String,
+    job: Job,
     session: Box<dyn Session>,
     stdin: Option<Box<dyn Write + Send>>,
     ready: Receiver<()>,
@@ -120,9 +119,8 @@ struct Running {
 }
 
 impl Running {
-    /// Starts `argv`, of which messages show `command`.
-    fn start(lab: &Lab, node: &str, argv: &[String], command: &str) -> Result<Running, Error> {
-        let mut session = lab.start(node, &Command::new(argv.to_vec()))?;
+    fn start(lab: &Lab, job: Job) -> Result<Running, Error> {
+        let mut session = lab.start(&job.node, &Command::new(&job.argv))?;
         let stdin = session.take_stdin();
         let (tell, ready) = channel();
         let (send, output) = channel();
@@ -143,8 +141,7 @@ impl Running {
         });
         let errors = read_all(session.take_stderr(), MAX_OUTPUT);
         Ok(Running {
-            node: node.into(),
-            command: command.into(),
+            job,
             session,
             stdin,
             ready,
@@ -240,9 +237,9 @@ impl Job {
         }
     }
 
-    /// The job wrote something else than it should.
-    pub fn error(&self, what: &str, output: &str) -> Error {
-        said(&self.node, &self.shown, what, output.as_bytes(), b"")
+    /// The job failed, or wrote something else than it should.
+    pub fn error(&self, what: &str, output: &[u8], errors: &[u8]) -> Error {
+        said(&self.node, &self.shown, what, output, errors)
     }
 
     pub fn shown_as(self, shown: impl Into<String>) -> Job {
@@ -263,7 +260,7 @@ pub(super) fn run_all(
 ) -> Result<Vec<String>, Error> {
     let start = |job: &Job| match job.argv.is_empty() {
         true => Ok(None),
-        false => Running::start(lab, &job.node, &job.argv, &job.shown).map(Some),
+        false => Running::start(lab, job.clone()).map(Some),
     };
     let mut started: Vec<Option<Running>> = jobs.iter().map(start).collect::<Result<_, Error>>()?;
     for one in started.iter_mut().flatten() {
@@ -285,9 +282,9 @@ pub(super) fn run_all(
             Some(exit) => format!("failed ({exit})"),
             None => format!("did not end within {} s", PREPARATION_TIMEOUT.as_secs()),
         };
-        let error = said(&one.node, &one.command, &what, &output, &errors);
+        let error = one.job.error(&what, &output, &errors);
         kept.programs.push(Written {
-            node: one.node.clone(),
+            node: one.job.node.clone(),
             output,
             errors,
         });
@@ -317,7 +314,7 @@ pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Resul
     };
     let deadline = Instant::now() + PREPARATION_TIMEOUT;
     loop {
-        let mut asking = Running::start(lab, &ready.node, &ready.argv, &ready.shown)?;
+        let mut asking = Running::start(lab, ready.clone())?;
         asking.stdin.take();
         let (output, errors, exit) = asking.finish(deadline);
         if exit.is_some_and(Exit::success) {
@@ -328,7 +325,7 @@ pub(super) fn serve(lab: &Lab, job: &Job, ready: &Job, kept: &mut Kept) -> Resul
             let seconds = PREPARATION_TIMEOUT.as_secs();
             let what = format!("found no answer of the server within {seconds} s");
             serving.stop(kept);
-            return Err(said(&ready.node, &ready.shown, &what, &output, &errors));
+            return Err(ready.error(&what, &output, &errors));
         }
         std::thread::sleep(READY_PAUSE);
     }
@@ -352,20 +349,9 @@ impl Serving {
         }
         let (text, errors, _) = self.running.finish(Instant::now() + STOP_TIMEOUT);
         let (output, end) = divided(text);
-        let what = match end {
-            Some(End {
-                code: Some(code), ..
-            }) => format!("ended by itself (exit status {code})"),
-            Some(End { signal, .. }) => format!("was killed by signal {}", signal.unwrap_or(0)),
-            None => "ended by itself".to_owned(),
-        };
-        let error = said(
-            &self.running.node,
-            &self.running.command,
-            &what,
-            &output,
-            &errors,
-        );
+        let by_itself = "ended by itself";
+        let what = end.map_or(by_itself.to_owned(), |end| described(end, by_itself));
+        let error = self.running.job.error(&what, &output, &errors);
         kept.servers.push(self.written(output, errors));
         Err(error)
     }
@@ -381,7 +367,7 @@ impl Serving {
 
     fn written(&self, output: Vec<u8>, errors: Vec<u8>) -> Written {
         Written {
-            node: self.running.node.clone(),
+            node: self.running.job.node.clone(),
             output,
             errors,
         }
@@ -396,27 +382,30 @@ fn divided(text: Vec<u8>) -> (Vec<u8>, Option<End>) {
     }
 }
 
+/// An end with a status, and what that is called, or by a signal.
+fn described(end: End, with_status: &str) -> String {
+    match end.code {
+        Some(code) => format!("{with_status} (exit status {code})"),
+        None => format!("was killed by signal {}", end.signal.unwrap_or(0)),
+    }
+}
+
 /// A program that waits for its time to begin.
 pub(super) struct Waiting(Running);
 
 /// Starts all jobs at once, each of which waits.
 pub(super) fn wait_in_all(lab: &Lab, jobs: &[Job]) -> Result<Vec<Waiting>, Error> {
     let start = |job: &Job| {
-        let mut all = vec![lab.agent(&job.node), "begin".to_string()];
-        all.extend_from_slice(&job.argv);
-        Running::start(lab, &job.node, &all, &job.shown)
+        let mut argv = vec![lab.agent(&job.node), "begin".to_string()];
+        argv.extend_from_slice(&job.argv);
+        let job = job.clone();
+        Running::start(lab, Job { argv, ..job })
     };
     let mut started: Vec<Running> = jobs.iter().map(start).collect::<Result<_, Error>>()?;
     for one in &mut started {
         if one.ready.recv_timeout(START_TIMEOUT).is_err() {
             let (output, errors, _) = one.finish(Instant::now());
-            return Err(said(
-                &one.node,
-                &one.command,
-                "was not ready to begin",
-                &output,
-                &errors,
-            ));
+            return Err(one.job.error("was not ready to begin", &output, &errors));
         }
     }
     Ok(started.into_iter().map(Waiting).collect())
@@ -425,7 +414,7 @@ pub(super) fn wait_in_all(lab: &Lab, jobs: &[Job]) -> Result<Vec<Waiting>, Error
 impl Waiting {
     /// The node's clock beside the host's; `None` where it is the same.
     pub fn clock(&self, lab: &Lab) -> Result<Option<ClockOffset>, Error> {
-        clock::to_host(lab, &self.0.node)
+        clock::to_host(lab, &self.0.job.node)
     }
 
     /// Has it begin at this time of its node's clock.
@@ -435,13 +424,7 @@ impl Waiting {
         let written = stdin.map(|stdin| writeln!(stdin, "{at_ns}").and_then(|()| stdin.flush()));
         match written {
             Some(Ok(())) => Ok(()),
-            _ => Err(said(
-                &one.node,
-                &one.command,
-                "ended before it began",
-                b"",
-                b"",
-            )),
+            _ => Err(one.job.error("ended before it began", b"", b"")),
         }
     }
 
@@ -456,8 +439,8 @@ impl Waiting {
         let (text, errors, exit) = one.finish_beside(deadline, servers);
         let (output, end) = divided(text);
         let ended = Ended {
-            node: one.node.clone(),
-            command: one.command.clone(),
+            node: one.job.node.clone(),
+            command: one.job.shown.clone(),
             began_ns: end.map_or(0, |end| end.began_ns),
             ended_ns: end.map_or(0, |end| end.ended_ns),
             output,
@@ -467,15 +450,7 @@ impl Waiting {
             (None, _) => format!("did not end within {timeout:?}"),
             (_, None) => "could not run".to_owned(),
             (_, Some(End { code: Some(0), .. })) => return (ended, Ok(())),
-            (
-                _,
-                Some(End {
-                    code: Some(code), ..
-                }),
-            ) => format!("failed (exit status {code})"),
-            (_, Some(End { signal, .. })) => {
-                format!("was killed by signal {}", signal.unwrap_or(0))
-            }
+            (_, Some(end)) => described(end, "failed"),
         };
         let error = ended.error(&failure);
         (ended, Err(error))

@@ -159,7 +159,7 @@ pub(super) fn make_directories(
 }
 
 pub(super) fn remove_directories(lab: &Lab, sites: &[Site], kept: &mut Kept) -> Result<(), Error> {
-    run_all(lab, &scratch(lab, sites, "remove"), &mut [], kept).map(|_| ())
+    run_all(lab, &scratch(lab, sites, "remove"), &mut [], kept).map(drop)
 }
 
 /// A command of the agent in every site that has a directory.
