@@ -12,10 +12,15 @@ pub(super) fn of_metric(metric: &Metric, text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn of_regex(regex: &str, text: &str) -> Result<f64, String> {
+    number(group(regex, text)?)
+}
+
+/// The group of the first match.
+pub(super) fn group<'t>(regex: &str, text: &'t str) -> Result<&'t str, String> {
     let read = regex_lite::Regex::new(regex).map_err(|error| format!("has /{regex}/: {error}"))?;
     let found = read.captures(text).and_then(|groups| groups.get(1));
     let found = found.ok_or_else(|| format!("wrote nothing that /{regex}/ finds"))?;
-    number(found.as_str())
+    Ok(found.as_str())
 }
 
 fn of_json(pointer: &str, text: &str) -> Result<f64, String> {

@@ -8,7 +8,8 @@ use latlab_model::spec::Fio as Asked;
 use serde_json::Value;
 
 use super::times::Times;
-use super::work::{Evidence, Files, Place, Work, figure, shell, words};
+use super::work::{Evidence, Files, Place, Work, figure, shell};
+use crate::endpoint::strings;
 use crate::workload::node::Ended;
 
 /// Numbers that it says twice may differ by rounding.
@@ -24,7 +25,7 @@ impl Fio {
         let asked = &self.asked;
         // A tmpfs is the page cache: nothing is past it, and before Linux 6.6 it refuses O_DIRECT.
         let direct = asked.direct && !at.in_tmpfs;
-        let mut all = words(&["fio", "--name=latlab"]);
+        let mut all = strings(&["fio", "--name=latlab"]);
         all.extend([
             format!("--filename={}/file", at.directory),
             format!("--size={}", asked.size.0),
@@ -34,8 +35,8 @@ impl Fio {
             format!("--direct={}", u8::from(direct)),
             format!("--rw={rw}"),
         ]);
-        all.extend(words(&["--verify_state_save=0", "--output-format=json"]));
-        all.extend(words(more));
+        all.extend(strings(&["--verify_state_save=0", "--output-format=json"]));
+        all.extend(strings(more));
         all
     }
 
@@ -102,18 +103,10 @@ impl Work for Fio {
         ];
         for way in self.ways() {
             let title = if way == "read" { "Read" } else { "Write" };
-            all.push(figure(
-                &format!("{way}-mean"),
-                &format!("{title}, mean"),
-                "ns",
-                false,
-            ));
-            all.push(figure(
-                &format!("{way}-p99"),
-                &format!("{title}, p99"),
-                "ns",
-                false,
-            ));
+            for what in ["mean", "p99"] {
+                let (name, title) = (format!("{way}-{what}"), format!("{title}, {what}"));
+                all.push(figure(&name, &title, "ns", false));
+            }
         }
         all
     }

@@ -154,12 +154,8 @@ impl Work for Hpcc {
         let mut all = vec![figure("metric", "Linpack", "GFLOPS", true)];
         for name in STREAM {
             let low = name.to_ascii_lowercase();
-            all.push(figure(
-                &format!("stream-{low}"),
-                &format!("STREAM, {low}"),
-                "GB/s",
-                true,
-            ));
+            let (name, title) = (format!("stream-{low}"), format!("STREAM, {low}"));
+            all.push(figure(&name, &title, "GB/s", true));
         }
         all.push(figure("random-access", "RandomAccess", "GUPS", true));
         all

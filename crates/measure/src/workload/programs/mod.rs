@@ -36,12 +36,7 @@ pub(super) fn of(workload: &Workload, measurement: &Measurement, nodes: usize) -
         Task::Program(program) => program.clone(),
     };
     match program {
-        Program::SysbenchCpu(asked) => Box::new(sysbench_cpu::SysbenchCpu {
-            max_prime: asked.max_prime,
-            threads: asked.threads,
-            seconds: times.seconds(),
-            warmup_seconds: times.warmup_seconds(),
-        }),
+        Program::SysbenchCpu(asked) => Box::new(sysbench_cpu::SysbenchCpu { asked, times }),
         Program::SysbenchFileio(asked) => {
             Box::new(sysbench_fileio::SysbenchFileio { asked, times })
         }

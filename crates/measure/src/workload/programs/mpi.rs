@@ -2,7 +2,8 @@
 
 use latlab_host::sys::random;
 
-use super::work::{Place, Server, words};
+use super::work::{Place, Server};
+use crate::endpoint::strings;
 
 /// Where the agents of the other nodes listen.
 const PORT: &str = "6123";
@@ -23,7 +24,7 @@ pub(super) fn token() -> String {
 pub(super) fn server(at: &Place, token: &str) -> Option<Server> {
     at.peers.addresses.is_empty().then(|| Server {
         name: "the agent for MPI",
-        argv: words(&[
+        argv: strings(&[
             &at.own_agent,
             "mpi",
             "serve",
@@ -32,7 +33,7 @@ pub(super) fn server(at: &Place, token: &str) -> Option<Server> {
             PORT,
             token,
         ]),
-        ready: words(&[&at.agent, "mpi", "start", PORT, token, &at.server]),
+        ready: strings(&[&at.agent, "mpi", "start", PORT, token, &at.server]),
     })
 }
 

@@ -8,7 +8,7 @@ use latlab_model::spec::Npb as Asked;
 
 use super::mpi_compiled::Job;
 use super::work::figure;
-use crate::workload::figure::of_regex;
+use crate::workload::figure::{group, of_regex};
 
 pub(super) struct Npb {
     asked: Asked,
@@ -42,7 +42,7 @@ impl Npb {
             self.asked.class, self.ranks
         );
         let verified = format!(r"(?m)^{line} .* verification (\S+)$");
-        if of_word(&verified, text).is_none_or(|word| word != "successful") {
+        if group(&verified, text) != Ok("successful") {
             return Err(format!("does not say that `{line}` is verified"));
         }
         let of = |name: &str| of_regex(&format!(r"(?m)^{line} .*\b{name} (\S+)"), text);
@@ -52,12 +52,6 @@ impl Npb {
         }
         Ok([rate, seconds])
     }
-}
-
-/// The group of the first match.
-fn of_word(regex: &str, text: &str) -> Option<String> {
-    let found = regex_lite::Regex::new(regex).ok()?.captures(text)?;
-    Some(found.get(1)?.as_str().to_owned())
 }
 
 fn geometric_mean(values: &[f64]) -> f64 {

@@ -5,7 +5,7 @@ use latlab_model::spec::Oltp as Asked;
 
 use super::sysbench::check_threads;
 use super::times::{NS_PER_MS, Times};
-use super::work::{Evidence, Files, Place, Server, Work, figure, shell};
+use super::work::{Evidence, Files, Place, Server, Work, figure, shell, split};
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
@@ -87,7 +87,7 @@ impl Work for Oltp {
 
     fn command(&self, at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
         let line = format!("{} --time={} run", self.sysbench(at), self.times.seconds());
-        Ok(line.split(' ').map(String::from).collect())
+        Ok(split(&line))
     }
 
     fn check(&self, at: &Place) -> Vec<String> {

@@ -6,7 +6,8 @@ use latlab_model::results::Figure;
 use latlab_model::spec::Redis as Asked;
 
 use super::times::{NS_PER_MS, NS_PER_S, Times};
-use super::work::{Evidence, Files, Place, Server, Work, figure, shell, words};
+use super::work::{Evidence, Files, Place, Server, Work, figure, shell, split};
+use crate::endpoint::strings;
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
@@ -37,36 +38,12 @@ impl Redis {
         requests.div_ceil(whole) * whole
     }
 
-    fn benchmark(&self, at: &Place, requests: u64) -> Vec<String> {
+    fn benchmark(&self, at: &Place, requests: u64) -> String {
         let asked = &self.asked;
-        let [requests, connections, pipeline, value, keys] = [
-            requests,
-            asked.connections.into(),
-            asked.pipeline.into(),
-            asked.value_size.0,
-            asked.keys.into(),
-        ]
-        .map(|number| number.to_string());
-        words(&[
-            "redis-benchmark",
-            "-h",
-            &at.server,
-            "-p",
-            PORT,
-            "-t",
-            "set,get",
-            "-n",
-            &requests,
-            "-c",
-            &connections,
-            "-P",
-            &pipeline,
-            "-d",
-            &value,
-            "-r",
-            &keys,
-            "--csv",
-        ])
+        format!(
+            "redis-benchmark -h {} -p {PORT} -t set,get -n {requests} -c {} -P {} -d {} -r {} --csv",
+            at.server, asked.connections, asked.pipeline, asked.value_size.0, asked.keys
+        )
     }
 
     /// Requests of each kind that take the asked time in all.
@@ -147,7 +124,7 @@ impl Work for Redis {
     fn server(&self, at: &Place) -> Option<Server> {
         Some(Server {
             name: "redis-server",
-            argv: words(&[
+            argv: strings(&[
                 "redis-server",
                 "--save",
                 "",
@@ -164,17 +141,17 @@ impl Work for Redis {
                 "--dir",
                 &at.directory,
             ]),
-            ready: words(&["redis-cli", "-h", &at.server, "-p", PORT, "ping"]),
+            ready: strings(&["redis-cli", "-h", &at.server, "-p", PORT, "ping"]),
         })
     }
 
     fn preparation(&self, at: &Place) -> Vec<String> {
-        let first = self.benchmark(at, self.rounded(FIRST_ROUND)).join(" ");
+        let first = self.benchmark(at, self.rounded(FIRST_ROUND));
         shell(&format!("redis-benchmark --version && {first}"))
     }
 
     fn command(&self, at: &Place, prepared: &str) -> Result<Vec<String>, String> {
-        Ok(self.benchmark(at, self.requests(prepared)?))
+        Ok(split(&self.benchmark(at, self.requests(prepared)?)))
     }
 
     fn check(&self, at: &Place) -> Vec<String> {
@@ -193,12 +170,8 @@ impl Work for Redis {
                 ("p99", "p99"),
                 ("max", "longest"),
             ] {
-                all.push(figure(
-                    &name(what),
-                    &format!("{kind}, {title}"),
-                    "ns",
-                    false,
-                ));
+                let title = format!("{kind}, {title}");
+                all.push(figure(&name(what), &title, "ns", false));
             }
         }
         all

@@ -1,10 +1,11 @@
 //! `sysbench cpu`: an event tries all numbers up to `max_prime` for prime ones, by division.
 
 use latlab_model::results::Figure;
+use latlab_model::spec::SysbenchCpu as Asked;
 
 use super::sysbench::{PERCENTILE, check_threads, latencies, tail, version};
-use super::times::NS_PER_MS;
-use super::work::{Evidence, Place, Work, figure, shell};
+use super::times::{NS_PER_MS, Times};
+use super::work::{Evidence, Place, Work, figure, shell, split};
 use crate::workload::figure::of_regex;
 use crate::workload::node::Ended;
 
@@ -12,30 +13,17 @@ use crate::workload::node::Ended;
 const TOLERANCE: f64 = 0.02;
 
 pub(super) struct SysbenchCpu {
-    pub max_prime: u32,
-    pub threads: u32,
-    pub seconds: u64,
-    /// 0 for no warm-up.
-    pub warmup_seconds: u64,
+    pub asked: Asked,
+    pub times: Times,
 }
 
 impl SysbenchCpu {
-    fn words(&self, seconds: u64) -> Vec<String> {
-        let prime = format!("--cpu-max-prime={}", self.max_prime);
-        let threads = format!("--threads={}", self.threads);
-        let time = format!("--time={seconds}");
-        let percentile = format!("--percentile={PERCENTILE}");
-        let words = [
-            "sysbench",
-            "cpu",
-            &prime,
-            &threads,
-            &time,
-            "--events=0",
-            &percentile,
-            "run",
-        ];
-        words.map(str::to_string).to_vec()
+    fn line(&self, seconds: u64) -> String {
+        let Asked { max_prime, threads } = self.asked;
+        format!(
+            "sysbench cpu --cpu-max-prime={max_prime} --threads={threads} --time={seconds} --events=0 \
+             --percentile={PERCENTILE} run"
+        )
     }
 }
 
@@ -47,14 +35,14 @@ impl Work for SysbenchCpu {
     /// A guest reads the program from the host's files, and an emulator translates it, the first time.
     fn preparation(&self, _at: &Place) -> Vec<String> {
         let mut line = "sysbench --version".to_string();
-        if self.warmup_seconds > 0 {
-            line += &format!(" && {}", self.words(self.warmup_seconds).join(" "));
+        if self.times.warmup_ns > 0 {
+            line += &format!(" && {}", self.line(self.times.warmup_seconds()));
         }
         shell(&line)
     }
 
     fn command(&self, _at: &Place, _prepared: &str) -> Result<Vec<String>, String> {
-        Ok(self.words(self.seconds))
+        Ok(split(&self.line(self.times.seconds())))
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -65,16 +53,16 @@ impl Work for SysbenchCpu {
     fn read(&self, ended: &Ended, _evidence: &Evidence) -> Result<Vec<f64>, String> {
         let text = ended.text();
         let of = |regex: &str| of_regex(regex, &text);
-        check_threads(&text, self.threads)?;
+        check_threads(&text, self.asked.threads)?;
         let primes = of(r"Prime numbers limit: ([0-9]+)")?;
-        if primes != f64::from(self.max_prime) {
-            let asked = self.max_prime;
+        let asked = self.asked.max_prime;
+        if primes != f64::from(asked) {
             return Err(format!("ran with {primes} primes instead of {asked}"));
         }
         let rate = of(r"events per second: +([0-9.]+)")?;
         let events = of(r"total number of events: +([0-9]+)")?;
         let lasted = of(r"total time: +([0-9.]+)s")?;
-        if events < 1.0 || lasted < self.seconds as f64 * (1.0 - TOLERANCE) {
+        if events < 1.0 || lasted < self.times.seconds() as f64 * (1.0 - TOLERANCE) {
             return Err(format!("ended after {lasted} s and {events} events"));
         }
         let counted = events / lasted;
@@ -95,6 +83,7 @@ impl Work for SysbenchCpu {
 
 #[cfg(test)]
 mod tests {
+    use super::super::times::NS_PER_S;
     use super::*;
 
     const OUTPUT: &str = "sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
@@ -131,10 +120,14 @@ Threads fairness:
 
     fn read(text: &str, max_prime: u32, seconds: u64) -> Result<Vec<f64>, String> {
         let work = SysbenchCpu {
-            max_prime,
-            threads: 1,
-            seconds,
-            warmup_seconds: 1,
+            asked: Asked {
+                max_prime,
+                threads: 1,
+            },
+            times: Times {
+                duration_ns: seconds * NS_PER_S,
+                warmup_ns: NS_PER_S,
+            },
         };
         work.read(&Ended::saying(text), &Evidence::default())
     }

@@ -1,5 +1,6 @@
 //! A program as a measurement needs it.
 
+use latlab_host::nodes::session::Command;
 use latlab_model::results::Figure;
 
 use crate::workload::node::Ended;
@@ -115,9 +116,10 @@ pub(super) fn figure(name: &str, title: &str, unit: &str, higher_is_better: bool
 
 /// A line for the node's shell.
 pub(super) fn shell(line: &str) -> Vec<String> {
-    ["/bin/sh", "-c", line].map(String::from).to_vec()
+    Command::shell(line).argv
 }
 
-pub(super) fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+/// A command without blanks in its words.
+pub(super) fn split(line: &str) -> Vec<String> {
+    line.split(' ').map(String::from).collect()
 }
