@@ -32,10 +32,7 @@ impl<'a, N: Nodes> Context<'a, N> {
         let way = ends.way(&measurement.through);
         let (before, last) = (way[way.len() - 2], way[way.len() - 1]);
         let reach = lab.plan().reach(before, last, ipv6);
-        let reach = reach.ok_or_else(|| Error::Unreachable {
-            from: ends.from.node.clone(),
-            to: ends.to.node.clone(),
-        })?;
+        let reach = reach.ok_or_else(|| Error::unreachable(&ends.from.node, &ends.to.node))?;
         Ok(Context {
             lab,
             measurement,

@@ -97,6 +97,13 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn unreachable(from: &str, to: &str) -> Error {
+        Error::Unreachable {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        }
+    }
+
     /// The outputs of a failed workload's programs.
     pub(crate) fn take_kept(&mut self) -> Kept {
         match self {

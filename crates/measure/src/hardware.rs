@@ -134,10 +134,7 @@ fn ends<N: Nodes>(context: &Context<'_, N>) -> Result<[End; 2], Error> {
     });
     match found {
         [Some(sender), Some(receiver)] => Ok([sender, receiver]),
-        _ => Err(Error::Unreachable {
-            from: context.sender().to_owned(),
-            to: context.receiver().to_owned(),
-        }),
+        _ => Err(Error::unreachable(context.sender(), context.receiver())),
     }
 }
 

@@ -82,10 +82,8 @@ pub fn parse(text: &str, udp: bool) -> Result<Transfer, String> {
         .sum_received
         .clone()
         .or_else(|| end.sum.clone().map(Sum::without_lost))
-        .filter(|s| s.bytes > 0.0);
-    let Some(received) = received else {
-        return Err("it reports no received bytes".into());
-    };
+        .filter(|s| s.bytes > 0.0)
+        .ok_or("it reports no received bytes")?;
     let lost = end
         .sum
         .as_ref()

@@ -55,7 +55,7 @@ struct NodeCpus {
 
 impl NodeCpus {
     fn of<N: Nodes>(lab: &N, name: &str) -> NodeCpus {
-        let node = lab.plan().nodes.iter().find(|n| n.name == name);
+        let node = lab.plan().node(name);
         let is_guest = node.is_some_and(|n| n.kind().is_guest());
         let (machine, usable) = lab.machine(name);
         let cpus = match node {

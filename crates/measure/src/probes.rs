@@ -26,11 +26,6 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    fn new(endpoint: Endpoint, window_ms: u64) -> Sender {
-        let timeout = Duration::from_millis(window_ms) + HANDOVER_TIMEOUT;
-        Sender { endpoint, timeout }
-    }
-
     /// Waits until its window is about to begin.
     pub fn ready(&mut self) -> Result<(), Error> {
         self.endpoint.ready().map(drop)
@@ -99,9 +94,9 @@ pub(crate) fn rr_client<N: Nodes>(
     args.extend(pin::argument(cpu));
     // No exchange takes less than a microsecond.
     let max_records = duration_ms * 1_000 + u64::from(warmup);
-    let client = Endpoint::start_with_limit(context.lab, node, &args, max_records)?;
     let warmup = transit.unqueued * warmup + transit.round_trip();
-    Ok(Sender::new(client, duration_ms + warmup.as_millis() as u64))
+    let window_ms = duration_ms + warmup.as_millis() as u64;
+    sender(context.lab, node, &args, max_records, window_ms)
 }
 
 fn rr_client_arguments(
@@ -230,8 +225,10 @@ pub(crate) fn sender<N: Nodes>(
     max_records: u64,
     window_ms: u64,
 ) -> Result<Sender, Error> {
-    let endpoint = Endpoint::start_with_limit(lab, node, args, max_records)?;
-    Ok(Sender::new(endpoint, window_ms))
+    Ok(Sender {
+        endpoint: Endpoint::start_with_limit(lab, node, args, max_records)?,
+        timeout: Duration::from_millis(window_ms) + HANDOVER_TIMEOUT,
+    })
 }
 
 #[cfg(test)]

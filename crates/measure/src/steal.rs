@@ -39,14 +39,13 @@ impl Watch {
 /// The host's CPUs of the two endpoints, if certain. A guest as the sender has a clock to which the host's
 /// times do not apply.
 fn endpoint_cpus(context: &Context<'_>, pins: Pins) -> Option<BTreeSet<u16>> {
-    let nodes = &context.lab.plan().nodes;
     let ends = [
         (context.sender(), pins.sender),
         (context.receiver(), pins.receiver),
     ];
     let mut all = BTreeSet::new();
     for (at, (name, pin)) in ends.into_iter().enumerate() {
-        let node = nodes.iter().find(|node| node.name == name)?;
+        let node = context.lab.plan().node(name)?;
         let is_guest = node.kind().is_guest();
         if is_guest && at == 0 {
             return None;

@@ -24,13 +24,10 @@ pub(crate) fn throttled(cpus: &Path, wanted: Option<&BTreeSet<u32>>) -> Option<u
         }
         for counter in COUNTERS {
             let file = entry.path().join("thermal_throttle").join(counter);
-            let count: Option<u64> = fs::read_to_string(file)
-                .ok()
-                .and_then(|text| text.trim().parse().ok());
-            sum = match count {
-                Some(count) => Some(sum.unwrap_or(0) + count),
-                None => sum,
-            };
+            let text = fs::read_to_string(file).unwrap_or_default();
+            if let Ok(count) = text.trim().parse::<u64>() {
+                *sum.get_or_insert(0) += count;
+            }
         }
     }
     sum

@@ -21,10 +21,7 @@ pub(super) fn attach(context: &Context<'_>, max_packets: u64) -> Result<Vec<Plac
     let joined = |from: Waypoint<'_>, to: Waypoint<'_>| {
         let ends = context.lab.plan().joined(from, to);
         ends.map(|(a, b)| (a.to_string(), b.to_string()))
-            .ok_or_else(|| Error::Unreachable {
-                from: from.node.into(),
-                to: to.node.into(),
-            })
+            .ok_or_else(|| Error::unreachable(from.node, to.node))
     };
     let place = |node: &str, interface: String, side| {
         PlacedTap::attach(context, node, Point { interface, side }, max_packets)

@@ -85,10 +85,9 @@ pub fn write(
         }
         None => None,
     };
-    let trace = match measured.trace {
-        Some(recorded) => Some(write_trace(dir, number, recorded)?),
-        None => None,
-    };
+    let trace = measured.trace;
+    let trace = trace.map(|recorded| write_trace(dir, number, recorded));
+    let trace = trace.transpose()?;
     let trial = Trial {
         trial: number,
         cell: order.cell.to_owned(),

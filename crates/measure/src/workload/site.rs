@@ -73,10 +73,7 @@ pub(super) fn all(
 
 fn reach(lab: &Lab, from: &str, to: &str, is_ipv6: bool) -> Result<Reach, Error> {
     let reach = lab.plan().reach(from, to, is_ipv6);
-    reach.ok_or_else(|| Error::Unreachable {
-        from: from.to_owned(),
-        to: to.to_owned(),
-    })
+    reach.ok_or_else(|| Error::unreachable(from, to))
 }
 
 /// The other nodes of a job that `node` begins.
