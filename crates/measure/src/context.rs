@@ -1,5 +1,7 @@
 //! The lab, the measurement and the path between its two endpoints.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use latlab_host::lab::Lab;
 use latlab_model::plan::Reach;
 use latlab_model::spec::{Ends, Measurement, Waypoint};
@@ -59,11 +61,22 @@ impl<'a, N: Nodes> Context<'a, N> {
         Transit::of(self.lab.plan(), &self.path(), self.reach.link)
     }
 
-    /// The unspecified address of the measured IP version, for a server to bind.
-    pub fn any(&self, port: u16) -> String {
-        match self.measurement.ip {
-            6 => format!("[::]:{port}"),
-            _ => format!("0.0.0.0:{port}"),
-        }
+    /// The unspecified address of the measured IP version and a free port, for a server to bind.
+    pub fn any(&self) -> String {
+        SocketAddr::new(unspecified(self.measurement.ip == 6), 0).to_string()
+    }
+}
+
+pub(crate) fn loopback(is_ipv6: bool) -> IpAddr {
+    match is_ipv6 {
+        true => Ipv6Addr::LOCALHOST.into(),
+        false => Ipv4Addr::LOCALHOST.into(),
+    }
+}
+
+pub(crate) fn unspecified(is_ipv6: bool) -> IpAddr {
+    match is_ipv6 {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
     }
 }

@@ -1,13 +1,14 @@
 //! The floor: the same probe and sizes over the sender's loopback, and the cost of its clock. Latency
 //! above the floor belongs to the link and the peer; latency below it is no latency.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use latlab_model::results::Floor;
 use latlab_model::spec::{Protocol, Via};
 use latlab_wire::samples::{Counters, SampleKind, flags};
 
-use crate::context::Context;
+use crate::context::{Context, loopback};
 use crate::endpoint::{Endpoint, Error, Output, strings};
 use crate::nodes::Nodes;
 use crate::pin::Pins;
@@ -28,18 +29,18 @@ const CLOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn rr<N: Nodes>(context: &Context<'_, N>) -> Result<Floor, Error> {
     let node = context.sender();
-    let loopback = loopback(context);
+    let loopback = loopback(context.measurement.ip == 6);
     let pins = Pins::of_floor(context);
     let ask = |to: &str| {
         let sender = pins.sender;
         probes::rr_client(context, node, to, DURATION_MS, WARMUP_TRANSACTIONS, sender)?.finish()
     };
     let output = if context.measurement.protocol == Protocol::Icmp {
-        ask(loopback)?
+        ask(&loopback.to_string())?
     } else {
-        let bind = socket_address(loopback, 0);
+        let bind = SocketAddr::new(loopback, 0).to_string();
         let (server, port) = probes::rr_server(context, node, &bind, pins.receiver)?;
-        let output = ask(&socket_address(loopback, port))?;
+        let output = ask(&SocketAddr::new(loopback, port).to_string())?;
         server.stop(STOP_TIMEOUT)?;
         output
     };
@@ -52,12 +53,12 @@ pub(crate) fn rr<N: Nodes>(context: &Context<'_, N>) -> Result<Floor, Error> {
 
 pub(crate) fn packets<N: Nodes>(context: &Context<'_, N>) -> Result<Floor, Error> {
     let node = context.sender();
-    let loopback = loopback(context);
+    let loopback = loopback(context.measurement.ip == 6);
     let pins = Pins::of_floor(context);
-    let bind = socket_address(loopback, 0);
+    let bind = SocketAddr::new(loopback, 0).to_string();
     let (sink, port) = probes::sink(context, node, &bind, MAX_PACKETS, pins.receiver)?;
     let load = Load {
-        to: &socket_address(loopback, port),
+        to: &SocketAddr::new(loopback, port).to_string(),
         // Only a socket reaches a local address.
         via: Via::Socket,
         rate: context.measurement.rate.min(MAX_RATE),
@@ -93,19 +94,4 @@ fn with_clock<N: Nodes>(context: &Context<'_, N>, mut latencies: Vec<u64>) -> Re
 fn clock<N: Nodes>(context: &Context<'_, N>) -> Result<Output, Error> {
     let args = strings(&["clock", "--reads", READS]);
     Endpoint::start(context.lab, context.sender(), &args)?.finish(CLOCK_TIMEOUT)
-}
-
-fn loopback<N: Nodes>(context: &Context<'_, N>) -> &'static str {
-    match context.measurement.ip {
-        6 => "::1",
-        _ => "127.0.0.1",
-    }
-}
-
-fn socket_address(address: &str, port: u16) -> String {
-    if address.contains(':') {
-        format!("[{address}]:{port}")
-    } else {
-        format!("{address}:{port}")
-    }
 }

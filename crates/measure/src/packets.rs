@@ -32,7 +32,7 @@ pub fn measure(context: &Context<'_>) -> Result<Measured, Error> {
     actions::prepare(context)?;
     let pins = Pins::of(context);
     let before = clock::compare(context.lab, sender, receiver)?;
-    let bind = context.any(0);
+    let bind = context.any();
     let (sink, port) = probes::sink(context, receiver, &bind, max_packets, pins.receiver)?;
     let to = SocketAddr::new(context.reach.address, port).to_string();
     let load = Load::of(context, &to);

@@ -142,7 +142,7 @@ pub(crate) fn sink<N: Nodes>(
 /// Starts a socket in the receiver that drops packets unread. The last tap has timed them, and a reader
 /// would take the CPU from the sender at each of them.
 pub(crate) fn discard<N: Nodes>(context: &Context<'_, N>) -> Result<(Endpoint, u16), Error> {
-    let args = strings(&["discard", "--bind", &context.any(0)]);
+    let args = strings(&["discard", "--bind", &context.any()]);
     listening(Endpoint::start(context.lab, context.receiver(), &args)?)
 }
 

@@ -84,7 +84,7 @@ impl Server {
                 address: to.to_string(),
             });
         }
-        let bind = context.any(0);
+        let bind = context.any();
         let (endpoint, port) =
             probes::rr_server(context, context.receiver(), &bind, pins.receiver)?;
         Ok(Server {

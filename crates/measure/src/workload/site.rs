@@ -1,7 +1,5 @@
 //! Where the programs of a measurement are: their nodes, addresses and directories.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use latlab_host::lab::Lab;
 use latlab_model::kinds::StorageType;
 use latlab_model::plan::Reach;
@@ -10,6 +8,7 @@ use latlab_wire::scratch::Medium;
 
 use super::node::{Job, run_all};
 use super::programs::{Files, Peers, Place};
+use crate::context::{loopback, unspecified};
 use crate::error::Error;
 use crate::measured::Kept;
 
@@ -47,7 +46,11 @@ pub(super) fn all(
         let client = from.or(begins).filter(|client| *client != node);
         let (server, listen) = match client {
             None => (loopback(is_ipv6), loopback(is_ipv6)),
-            Some(client) => (reach(lab, client, node, is_ipv6)?.address, any(is_ipv6)),
+            // From the outside of a NAT, a node has another address than its own.
+            Some(client) => {
+                let server = reach(lab, client, node, is_ipv6)?.address;
+                (server, unspecified(is_ipv6))
+            }
         };
         let peers = match begins == Some(node) {
             true => peers(lab, node, &nodes[1..], is_ipv6)?,
@@ -91,21 +94,6 @@ fn peers(lab: &Lab, node: &str, others: &[&str], is_ipv6: bool) -> Result<Peers,
             .extend(network.filter(|network| !peers.networks.contains(network)));
     }
     Ok(peers)
-}
-
-fn loopback(is_ipv6: bool) -> IpAddr {
-    match is_ipv6 {
-        true => Ipv6Addr::LOCALHOST.into(),
-        false => Ipv4Addr::LOCALHOST.into(),
-    }
-}
-
-/// From the outside of a NAT, a node has another address than its own.
-fn any(is_ipv6: bool) -> IpAddr {
-    match is_ipv6 {
-        true => Ipv6Addr::UNSPECIFIED.into(),
-        false => Ipv4Addr::UNSPECIFIED.into(),
-    }
 }
 
 /// The name is the lab's and the node's: native nodes share the host's directories.
