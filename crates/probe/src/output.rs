@@ -30,13 +30,11 @@ impl Output {
     /// Standard output; frames, unless a person would see them.
     pub fn stdout() -> Output {
         let stdout = io::stdout();
-        let format = if stdout.is_terminal() {
-            Format::Json
-        } else {
-            Format::Frames
-        };
         Output {
-            format,
+            format: match stdout.is_terminal() {
+                true => Format::Json,
+                false => Format::Frames,
+            },
             to: Box::new(stdout),
             buffer: Vec::new(),
         }
@@ -47,14 +45,11 @@ impl Output {
     }
 
     pub fn ready(&mut self, ready: Ready) -> Result<()> {
-        self.message(&Message::Ready(ready), "ready")
+        self.message(&Message::Ready(ready))
     }
 
     pub fn progress(&mut self, phase: Phase, expected_ns: Option<u64>) -> Result<()> {
-        self.message(
-            &Message::Progress(Progress { phase, expected_ns }),
-            "progress",
-        )
+        self.message(&Message::Progress(Progress { phase, expected_ns }))
     }
 
     pub fn samples(&mut self, kind: SampleKind, records: &[Record]) -> Result<()> {
@@ -75,20 +70,20 @@ impl Output {
     }
 
     pub fn report(&mut self, report: Report) -> Result<()> {
-        self.message(&Message::Report(Box::new(report)), "report")
+        self.message(&Message::Report(Box::new(report)))
     }
 
     pub fn error(&mut self, error: &Error) -> Result<()> {
-        self.message(&Message::Error(error.to_string()), "error")
+        self.message(&Message::Error(error.to_string()))
     }
 
-    fn message(&mut self, message: &Message, name: &str) -> Result<()> {
+    fn message(&mut self, message: &Message) -> Result<()> {
         match (self.format, message) {
             (Format::Frames, message) => message.encode(&mut self.buffer),
-            (Format::Json, Message::Ready(body)) => self.line(&json!({name: body})),
-            (Format::Json, Message::Progress(body)) => self.line(&json!({name: body})),
-            (Format::Json, Message::Report(body)) => self.line(&json!({name: body})),
-            (Format::Json, Message::Error(body)) => self.line(&json!({name: body})),
+            (Format::Json, Message::Ready(body)) => self.line(&json!({"ready": body})),
+            (Format::Json, Message::Progress(body)) => self.line(&json!({"progress": body})),
+            (Format::Json, Message::Report(body)) => self.line(&json!({"report": body})),
+            (Format::Json, Message::Error(body)) => self.line(&json!({"error": body})),
             (Format::Json, Message::Samples(samples)) => {
                 return self.samples(samples.kind, &samples.records);
             }
