@@ -7,6 +7,8 @@ use std::time::Instant;
 use latlab_wire::streams::canonical;
 use rustix::fs::{OFlags, fcntl_setfl, fstat};
 use rustix::io::Errno;
+use rustix::net::listen;
+use rustix::net::sockopt::Timeout;
 
 use super::accepts::{Accepts, UNDELIVERED_TIMEOUT, Waiting};
 use super::connection::{ConnectionId, End, Side, State};
@@ -29,7 +31,7 @@ impl Supervisor {
         if !socket::takes_tcp(file.as_fd()) {
             return held.proceed();
         }
-        let result = socket::listen(file.as_fd(), held.call.int(1));
+        let result = listen(&file, held.call.int(1));
         if result.is_ok() && options::allow_streams(file.as_fd()) {
             if let Ok(address) = socket::local(file.as_fd()) {
                 self.note_listening(&file, cookie, held.node(), address);
@@ -65,8 +67,8 @@ impl Supervisor {
         }
         match next_connection(&held, &file) {
             Ok(anchor) => self.deliver(&held, flags, cookie, anchor),
-            Err(Errno::AGAIN) if is_blocking(&file) => {
-                let deadline = socket::timeout(file.as_fd(), libc::SO_RCVTIMEO);
+            Err(Errno::AGAIN) if socket::is_blocking(&file) => {
+                let deadline = socket::timeout(&file, Timeout::Recv);
                 let waiting = Waiting {
                     held,
                     flags,
@@ -196,12 +198,8 @@ impl Supervisor {
             return self.keep(listening, anchor);
         };
         if let Ok(server) = End::new(anchor, &server_shadow, held, number) {
-            let (cookie, token) = (server.cookie, self.claimed(id, State::Claimed { server }));
-            self.connections.names(cookie, id, Side::Server);
-            if let (Some(token), Some(client)) = (token, self.client_anchor(id)) {
-                self.poller.remove(client);
-                self.sources.remove(&token);
-            }
+            self.connections.names(server.cookie, id, Side::Server);
+            self.take_offer(id, State::Claimed { server });
         }
     }
 
@@ -265,8 +263,4 @@ fn next_connection(held: &Held, listening: &OwnedFd) -> Result<OwnedFd, Errno> {
         true => Err(Errno::MFILE),
         false => socket::accept(listening.as_fd()),
     }
-}
-
-fn is_blocking(file: &OwnedFd) -> bool {
-    socket::flags(file).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }

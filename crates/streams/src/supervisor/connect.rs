@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use latlab_wire::streams::{canonical, parse_sockaddr};
 use rustix::event::epoll::EventFlags;
-use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 
 use super::connection::{Connecting, Connection, ConnectionId, End, Offered, Side, State};
 use super::held::Held;
@@ -71,7 +72,7 @@ impl Supervisor {
             self.stays_plain(reason);
             return held.proceed();
         }
-        let is_blocking = socket::flags(&file).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK));
+        let is_blocking = socket::is_blocking(&file);
         match socket::connect(file.as_fd(), &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => {
@@ -80,7 +81,7 @@ impl Supervisor {
             }
         }
         let timeout = match is_blocking {
-            true => socket::timeout(file.as_fd(), libc::SO_SNDTIMEO),
+            true => socket::timeout(&file, Timeout::Send),
             false => Some(NON_BLOCKING_TIMEOUT),
         };
         let connecting = Connecting {
@@ -117,7 +118,7 @@ impl Supervisor {
             }
             self.arm_reset(&shadow, file);
             socket::disconnect(anchor.as_fd())?;
-            fcntl_setfl(anchor, socket::flags(file)?)?;
+            fcntl_setfl(anchor, fcntl_getfl(file)?)?;
             let listener = &held.session.listener;
             listener.replace(held.call.id, anchor.as_fd(), number, found.close_on_exec)?;
             let (file, anchor) = (file.as_fd(), anchor.as_fd());
@@ -150,7 +151,7 @@ impl Supervisor {
         target: Target,
         to: SocketAddr,
     ) -> Result<(), Plain> {
-        let flags = socket::flags(file).unwrap_or(OFlags::empty());
+        let flags = fcntl_getfl(file).unwrap_or(OFlags::empty());
         match () {
             () if !self.registry.is_listening(target.node, to) => Err(Plain::NoListener),
             () if self.is_off(client, target, to.port()) => Err(Plain::Off),

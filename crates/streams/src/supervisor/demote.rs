@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use latlab_wire::streams::Demoted;
-use rustix::fs::fcntl_setfl;
+use rustix::fs::{fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{Shutdown, shutdown};
@@ -329,7 +329,7 @@ impl Half {
     /// Carries over options and flags that programs have set of the shadow.
     fn carry_settings(&self, kind: Kind) {
         if let (Some(anchor), Some(shadow)) = (&self.anchor, &self.shadow) {
-            if let Ok(flags) = socket::flags(shadow) {
+            if let Ok(flags) = fcntl_getfl(shadow) {
                 fcntl_setfl(anchor, flags).ok();
             }
             options::carry(shadow.as_fd(), anchor.as_fd(), kind);

@@ -35,25 +35,24 @@ impl Supervisor {
         held: &Held,
         of: impl for<'a> Fn(&Shadow<'a>, &OwnedFd) -> Result<&'a Vec<u8>, Errno>,
     ) {
-        let socket = held.socket();
-        let Some((file, shadow)) = socket.and_then(|(file, cookie)| {
-            let shadow = self.connections.of_shadow(cookie)?;
-            Some((file, shadow))
-        }) else {
+        let Some((file, shadow)) = self.shadow(held) else {
             return held.proceed();
         };
         let named = of(&shadow, &file).and_then(|name| held.write_name(name));
         held.answer(named.map(|()| 0)).ok();
     }
 
+    /// The file at a call's first argument, if it is a shadow.
+    fn shadow(&self, held: &Held) -> Option<(OwnedFd, Shadow<'_>)> {
+        let (file, cookie) = held.socket()?;
+        Some((file, self.connections.of_shadow(cookie)?))
+    }
+
     pub(super) fn get_option(&self, held: &Held) {
-        let shadow = held
-            .socket()
-            .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
-        let (level, name) = (held.call.int(1), held.call.int(2));
-        let Some(shadow) = shadow else {
+        let Some((_, shadow)) = self.shadow(held) else {
             return held.proceed();
         };
+        let (level, name) = (held.call.int(1), held.call.int(2));
         let result = match options::place(shadow.connection.kind, level, name) {
             Place::Own | Place::Watched => return held.proceed(),
             Place::Anchor | Place::Both | Place::Told => get_option(held, shadow.end),
@@ -64,10 +63,8 @@ impl Supervisor {
 
     /// `ioctl` for bytes that the peer has not acknowledged (tcp(7), SIOCOUTQ): its system has them all.
     pub(super) fn unacknowledged(&self, held: &Held) {
-        let shadow = held
-            .socket()
-            .and_then(|(_, cookie)| self.connections.of_shadow(cookie));
-        if shadow.is_none_or(|shadow| shadow.connection.kind == Kind::Tcp) {
+        let shadow = self.shadow(held);
+        if shadow.is_none_or(|(_, shadow)| shadow.connection.kind == Kind::Tcp) {
             return held.proceed();
         }
         let memory = held.memory();

@@ -114,25 +114,13 @@ impl Supervisor {
 
     /// Joins the server's end of the shadow with the client's anchor.
     fn relay(&mut self, id: ConnectionId) {
-        let Some(watched) = self.client_anchor(id) else {
+        let anchor = self.client_anchor(id).map(OwnedFd::try_clone);
+        let Some(Ok(anchor)) = anchor else {
             return;
         };
-        let Ok(anchor) = watched.try_clone() else {
+        let Some(offered) = self.take_offer(id, State::Relayed) else {
             return;
         };
-        // By the number under which it was added.
-        self.poller.remove(watched);
-        let Some(connection) = self.connections.get_mut(id) else {
-            return;
-        };
-        if !matches!(connection.state, State::Offered(_)) {
-            return;
-        }
-        let State::Offered(offered) = std::mem::replace(&mut connection.state, State::Relayed)
-        else {
-            return;
-        };
-        self.sources.remove(&offered.token);
         self.relayed += 1;
         drop(offered.client_shadow);
         if let Err(shadow) = relay::start(offered.server_shadow, anchor) {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::accepts::Accepts;
-use super::connection::{ConnectionId, Connections, State};
+use super::connection::{ConnectionId, Connections, Offered, State};
 use super::held::Session;
 use super::poll::Poller;
 use super::switch::{Counts, Switch};
@@ -185,13 +185,21 @@ impl Supervisor {
         streams >= MAX_CONNECTIONS || taken + RESERVED >= self.descriptors
     }
 
-    /// Puts a connection into a state after [`State::Offered`]; returns the token of the client's anchor.
-    pub(super) fn claimed(&mut self, id: ConnectionId, state: State) -> Option<u64> {
+    /// Puts an offer into a state after it, and watches its client's anchor no more.
+    pub(super) fn take_offer(&mut self, id: ConnectionId, next: State) -> Option<Offered> {
         let connection = self.connections.get_mut(id)?;
-        match std::mem::replace(&mut connection.state, state) {
-            State::Offered(offered) => Some(offered.token),
-            _ => None,
+        if !matches!(connection.state, State::Offered(_)) {
+            return None;
         }
+        let State::Offered(offered) = std::mem::replace(&mut connection.state, next) else {
+            return None;
+        };
+        if let Some(anchor) = self.client_anchor(id) {
+            // By the number under which it was added.
+            self.poller.remove(anchor);
+        }
+        self.sources.remove(&offered.token);
+        Some(offered)
     }
 
     pub(super) fn client_anchor(&self, id: ConnectionId) -> Option<&OwnedFd> {

@@ -5,7 +5,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use latlab_wire::streams::parse_sockaddr;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{SocketFlags, accept_with};
 
 use super::listener::last_error;
 
@@ -72,11 +75,7 @@ pub fn set_option(
 
 /// The kernel's own number of a socket, never used twice. An error for what is no socket.
 pub fn cookie(socket: BorrowedFd<'_>) -> Result<u64, Errno> {
-    let bytes = option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, 8)?;
-    bytes
-        .try_into()
-        .map(u64::from_ne_bytes)
-        .map_err(|_| Errno::INVAL)
+    sockopt::socket_cookie(socket)
 }
 
 /// Whether it is a TCP socket of IPv4 or IPv6.
@@ -214,35 +213,17 @@ pub fn urgent_byte(socket: impl AsFd) -> Option<u8> {
 
 /// The next connection of a listening socket, without waiting.
 pub fn accept(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    without_blocking(socket, || {
-        let flags = libc::SOCK_CLOEXEC;
-        let none = std::ptr::null_mut();
-        // SAFETY: no address is asked for.
-        let result = unsafe { libc::accept4(socket.as_raw_fd(), none, none.cast(), flags) };
-        // SAFETY: a new descriptor without another owner.
-        checked(result).map(|new| unsafe { OwnedFd::from_raw_fd(new) })
-    })
-}
-
-/// Has a socket of another process listen.
-pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> Result<(), Errno> {
-    // SAFETY: plain numbers.
-    checked(unsafe { libc::listen(socket.as_raw_fd(), backlog) }).map(drop)
+    without_blocking(socket, || accept_with(socket, SocketFlags::CLOEXEC))
 }
 
 /// A time that a call may take (socket(7), SO_RCVTIMEO and SO_SNDTIMEO); none for ever.
-pub fn timeout(socket: BorrowedFd<'_>, name: i32) -> Option<Duration> {
-    let value = option(socket, libc::SOL_SOCKET, name, 16).ok()?;
-    let (seconds, micros) = (value.get(..8)?, value.get(8..16)?);
-    let seconds = u64::from_ne_bytes(seconds.try_into().ok()?);
-    let micros = u64::from_ne_bytes(micros.try_into().ok()?);
-    let timeout = Duration::from_secs(seconds) + Duration::from_micros(micros);
-    (!timeout.is_zero()).then_some(timeout)
+pub fn timeout(socket: impl AsFd, of: Timeout) -> Option<Duration> {
+    sockopt::socket_timeout(socket, of).ok().flatten()
 }
 
-/// The flags of an open file, which all its descriptors share.
-pub fn flags(socket: impl AsFd) -> Result<rustix::fs::OFlags, Errno> {
-    rustix::fs::fcntl_getfl(socket)
+/// Whether calls wait, by the flags of the open file.
+pub fn is_blocking(socket: impl AsFd) -> bool {
+    fcntl_getfl(socket).is_ok_and(|flags| !flags.contains(OFlags::NONBLOCK))
 }
 
 /// Makes a call on a file whose flags another process set. They are for that moment as we need them.
@@ -250,8 +231,7 @@ fn without_blocking<T>(
     socket: BorrowedFd<'_>,
     call: impl FnOnce() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
-    use rustix::fs::{OFlags, fcntl_setfl};
-    let before = flags(socket)?;
+    let before = fcntl_getfl(socket)?;
     if before.contains(OFlags::NONBLOCK) {
         return call();
     }
