@@ -12,7 +12,7 @@ use latlab_wire::streams::{Config, Host};
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::loopback::{keep_no_closed, no_fast_open};
+use crate::loopback::keep_shadows;
 use crate::registry::HostId;
 use crate::sys::socket;
 
@@ -80,9 +80,7 @@ impl Listening {
     fn new(host: &Host, own: &File) -> io::Result<Self> {
         let netns = File::open(&host.netns)?;
         let listener = inside(&netns, own, || {
-            // An older kernel refuses it, and short connections are fewer.
-            keep_no_closed().ok();
-            no_fast_open().ok();
+            keep_shadows();
             TcpListener::bind((host.address, 0))
         })?;
         listener.set_nonblocking(true)?;

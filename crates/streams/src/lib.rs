@@ -33,4 +33,4 @@ mod shadow;
 pub mod supervisor;
 mod sys;
 
-pub use loopback::{keep_no_closed, loopback_up, no_fast_open};
+pub use loopback::{keep_shadows, loopback_up};

@@ -122,9 +122,7 @@ fn supervise(arguments: &Arguments, inherited: &[RawFd]) -> Result<(), String> {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|error| format!("make a network namespace: {error}"))?;
     latlab_streams::loopback_up().map_err(|error| format!("set the loopback up: {error}"))?;
-    // A kernel that has this for all namespaces alone refuses it, and short connections are fewer.
-    latlab_streams::keep_no_closed().ok();
-    latlab_streams::no_fast_open().ok();
+    latlab_streams::keep_shadows();
     give_up_all_but(NEEDED)?;
     let mut supervisor =
         Supervisor::new(config, control, keeper, held).map_err(|error| error.to_string())?;

@@ -161,9 +161,12 @@ impl Registry {
 
     /// Forgets the listening sockets of a node that are not open any more.
     pub fn forget_closed(&mut self, node: NodeId, open: &HashSet<u64>) {
-        let of_node = self.listening.iter().filter(|(_, l)| l.node == node);
-        let closed = of_node.filter(|(_, l)| !open.contains(&l.inode));
-        let cookies: Vec<u64> = closed.map(|(cookie, _)| *cookie).collect();
+        self.forget_those(|l| l.node == node && !open.contains(&l.inode));
+    }
+
+    fn forget_those(&mut self, are_gone: impl Fn(&Listening) -> bool) {
+        let gone = self.listening.iter().filter(|(_, l)| are_gone(l));
+        let cookies: Vec<u64> = gone.map(|(cookie, _)| *cookie).collect();
         cookies.into_iter().for_each(|cookie| self.forget(cookie));
     }
 
@@ -209,9 +212,7 @@ impl Registry {
         if !self.unseen.contains(&node) {
             self.unseen.push(node);
         }
-        let of_node = self.listening.iter().filter(|(_, l)| l.node == node);
-        let cookies: Vec<u64> = of_node.map(|(cookie, _)| *cookie).collect();
-        cookies.into_iter().for_each(|cookie| self.forget(cookie));
+        self.forget_those(|l| l.node == node);
     }
 
     /// Whether a known socket of the node listens at the address.

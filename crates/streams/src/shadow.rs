@@ -54,22 +54,17 @@ impl Kind {
 }
 
 fn can_keep_descriptors_out() -> bool {
-    let pair = socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    );
-    pair.is_ok_and(|(one, _)| int_option(one.as_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS).is_ok())
+    unix_sockets()
+        .is_ok_and(|(one, _)| int_option(one.as_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS).is_ok())
+}
+
+fn unix_sockets() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    socketpair(family, kind, SocketFlags::CLOEXEC, None)
 }
 
 fn unix_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let (one, other) = socketpair(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
+    let (one, other) = unix_sockets()?;
     for end in [&one, &other] {
         set_int(end.as_fd(), SO_PASSRIGHTS, 0)?;
         widen(end.as_fd());

@@ -4,13 +4,13 @@
 //! (`SECCOMP_IOCTL_NOTIF_ADDFD`). So a stopped thread is led into one, and then goes on where it was.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use super::listener::last_error;
 use super::registers::{self, Registers};
+use super::task::Memory;
 
 /// A thread in the kernel stops as soon as its call can be interrupted. One in uninterruptible sleep takes longer.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -81,22 +81,16 @@ impl Tracee {
         arguments: [u64; 6],
         during: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<(i64, T), Errno> {
-        let memory = fs::File::options()
-            .read(true)
-            .write(true)
-            .open(format!("/proc/{}/mem", self.thread))
-            .map_err(|_| Errno::SRCH)?;
+        let memory = Memory::open(self.thread()).map_err(|_| Errno::SRCH)?;
         let at = self.code()?;
-        let mut instruction = [0; registers::SYSCALL.len()];
-        let fault = |_| Errno::FAULT;
-        memory.read_exact_at(&mut instruction, at).map_err(fault)?;
+        let instruction = memory.read(at, registers::SYSCALL.len())?;
         let (before, signals) = (self.registers()?, self.signal_mask()?);
         self.before = Some((before, signals));
         // Should we end meanwhile, it must not run on with registers of ours.
         let result = self
             .request(libc::PTRACE_SETOPTIONS, 0, OPTIONS | EXIT_KILL)
             .and_then(|()| self.set_signal_mask(u64::MAX))
-            .and_then(|()| memory.write_all_at(&registers::SYSCALL, at).map_err(fault))
+            .and_then(|()| memory.write(at, &registers::SYSCALL))
             .and_then(|()| self.set_registers(&before.calling(at, number, arguments)))
             .and_then(|()| self.run_call(during));
         if !self.is_stopped {
@@ -105,7 +99,7 @@ impl Tracee {
             self.wait(LATE).ok();
         }
         // As before, whatever happened. A thread that is gone has nothing to be put back.
-        memory.write_all_at(&instruction, at).ok();
+        memory.write(at, &instruction).ok();
         self.put_back();
         result
     }
