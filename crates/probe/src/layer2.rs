@@ -57,7 +57,7 @@ pub enum By {
 }
 
 /// The ways to carry frames, as they are written.
-pub const WAYS: [(&str, By); 3] = [
+const WAYS: [(&str, By); 3] = [
     ("af-packet", By::AfPacket),
     ("af-xdp", By::AfXdp),
     ("xdp", By::Xdp),
@@ -85,12 +85,6 @@ enum Carrier {
 }
 
 impl Layer2 {
-    /// Opens both interfaces, for packet sockets. Fails when one of them is not there, or packet sockets are not
-    /// allowed.
-    pub fn open(first: &str, second: &str) -> std::io::Result<Layer2> {
-        Layer2::open_by(By::AfPacket, first, second)
-    }
-
     /// Opens both interfaces. Fails when one of them is not there, or the kernel does not allow this way.
     pub fn open_by(by: By, first: &str, second: &str) -> std::io::Result<Layer2> {
         let indices = [sys::interface_index(first)?, sys::interface_index(second)?];

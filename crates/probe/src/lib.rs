@@ -53,7 +53,7 @@ mod xdp;
 
 use args::Options;
 use error::{Error, Result};
-pub use layer2::{By, Layer2, WAYS};
+pub use layer2::{By, Layer2};
 use output::Output;
 pub use ping::Ping;
 pub use time::{Pause, now_ns};

@@ -24,7 +24,7 @@ use latlab_host::sys::netns::NetNs;
 use latlab_measure::forward::{Reader, ReaderCpu};
 use latlab_measure::hwlat;
 use latlab_netlink::{Address, Handle, Interface, LinkChange, LinkKind, Neighbour, NewLink};
-use latlab_probe::Layer2;
+use latlab_probe::{By, Layer2};
 use latlab_report::attribution::{self, Attribution, Capture};
 use latlab_samples::Passage;
 use latlab_samples::table::Stack;
@@ -478,7 +478,7 @@ pub fn device() -> bool {
     insist();
     let hold = std::env::var(HOLD).ok().and_then(|name| Hold::named(&name));
     let mut holding = hold.map(Holding::open);
-    let mut device = Layer2::open("in", "out").unwrap();
+    let mut device = Layer2::open_by(By::AfPacket, "in", "out").unwrap();
     let input = std::io::stdin();
     let flags = rustix::fs::fcntl_getfl(&input).unwrap();
     rustix::fs::fcntl_setfl(&input, flags | rustix::fs::OFlags::NONBLOCK).unwrap();

@@ -154,7 +154,7 @@ fn a_frame_keeps_its_tag_and_what_is_left_to_the_card() {
     }
     isolate();
     let (mut near, mut far) = (tap("in"), tap("out"));
-    let mut device = Layer2::open("in", "out").unwrap();
+    let mut device = Layer2::open_by(By::AfPacket, "in", "out").unwrap();
     for tag in [&TAG[..], &[0x88, 0xa8, 0x20, 0x07], &[]] {
         for (protocol, bytes, large) in [(UDP, 300, None), (TCP, 2500, Some(TCP_SEGMENTS))] {
             let sent = numbered(bytes);
@@ -174,7 +174,7 @@ fn a_frame_that_the_kernel_cannot_describe_is_dropped_and_counted() {
     }
     isolate();
     let (mut near, mut far) = (tap("in"), tap("out"));
-    let mut device = Layer2::open("in", "out").unwrap();
+    let mut device = Layer2::open_by(By::AfPacket, "in", "out").unwrap();
     let fragments = frame(&[], UDP, &numbered(3000), Some(UDP_FRAGMENTS));
     near.write_all(&fragments).unwrap();
     let sent = numbered(100);
@@ -221,7 +221,7 @@ fn an_interface_that_goes_down_and_up_goes_on() {
     }
     isolate();
     let (mut near, mut far) = (tap("in"), tap("out"));
-    let mut device = Layer2::open("in", "out").unwrap();
+    let mut device = Layer2::open_by(By::AfPacket, "in", "out").unwrap();
     for name in ["in", "out"] {
         ip(&format!("link set {name} down"));
         device.turn().unwrap();
