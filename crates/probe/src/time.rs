@@ -36,14 +36,9 @@ pub fn realtime_offset_ns() -> i64 {
             real as i64 - (before + (after - before) / 2) as i64,
         )
     };
-    let first = reading();
-    (0..32)
-        .map(|_| reading())
-        .fold(
-            first,
-            |best, next| if next.0 < best.0 { next } else { best },
-        )
-        .1
+    let readings = (0..33).map(|_| reading());
+    let narrowest = readings.min_by_key(|(took, _)| *took);
+    narrowest.map_or(0, |(_, offset)| offset)
 }
 
 /// Makes the kernel wake this thread when asked and not up to 50 µs later, which it otherwise may

@@ -134,6 +134,12 @@ impl Connection {
             (Side::Server, _) => None,
         }
     }
+
+    pub(super) fn ends(&self) -> impl Iterator<Item = &End> {
+        [Side::Client, Side::Server]
+            .into_iter()
+            .filter_map(|side| self.end(side))
+    }
 }
 
 impl Side {
@@ -171,11 +177,7 @@ impl Connections {
         if self.by_key.get(&connection.key) == Some(&id) {
             self.by_key.remove(&connection.key);
         }
-        let server = match &connection.state {
-            State::Claimed { server } => Some(server),
-            _ => None,
-        };
-        for end in [connection.client.as_ref(), server].into_iter().flatten() {
+        for end in connection.ends() {
             self.by_cookie.remove(&end.cookie);
         }
         Some(connection)

@@ -148,7 +148,7 @@ impl Supervisor {
         let mut inodes = HashSet::new();
         let mut groups: BTreeSet<PathBuf> = BTreeSet::new();
         for connection in ids.iter().filter_map(|id| self.connections.get(*id)) {
-            for end in ends(connection) {
+            for end in connection.ends() {
                 inodes.insert(end.inode);
                 groups.extend(end.session.group(end.task).map(PathBuf::from));
             }
@@ -248,12 +248,6 @@ fn stop(stopped: &mut Stopped, process: u32) -> Result<(), Kept> {
         true => Err(Kept::Paused),
         false => stopped.stop(process).map_err(|_| Kept::NotStopped),
     }
-}
-
-fn ends(connection: &Connection) -> impl Iterator<Item = &End> {
-    [Side::Client, Side::Server]
-        .into_iter()
-        .filter_map(|side| connection.end(side))
 }
 
 /// The server's end of an offer, which is ours.

@@ -66,13 +66,9 @@ impl Supervisor {
 /// Has the anchors of a stream end at once, as nothing is under way between them. The first one to be closed would keep the
 /// client's port for a minute (TIME_WAIT), whichever program closed first, and a client has no more than 28,000 ports.
 fn reset(connection: &Connection) {
-    let State::Claimed { server } = &connection.state else {
-        return;
-    };
-    for end in [connection.client.as_ref(), Some(server)]
-        .into_iter()
-        .flatten()
-    {
-        set_socket_linger(&end.anchor, Some(Duration::ZERO)).ok();
+    if matches!(connection.state, State::Claimed { .. }) {
+        for end in connection.ends() {
+            set_socket_linger(&end.anchor, Some(Duration::ZERO)).ok();
+        }
     }
 }

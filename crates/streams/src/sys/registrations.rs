@@ -3,7 +3,7 @@
 //! A registration's name is the file *and* the number at which it was when it was added. So both steps are made where the
 //! file is at the program's number: in a thread with a table of descriptors of its own.
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::thread;
 
 use rustix::event::epoll::{EventData, EventFlags, add, delete};
@@ -50,7 +50,7 @@ fn move_one(
     let shadow = fcntl_dupfd_cloexec(shadow, above)?;
     // SAFETY: whatever is at that number in this thread's own table is replaced on purpose, and the table ends with
     // the thread; forgotten below, it is closed once.
-    let mut at_number = unsafe { borrowed_as_owned(number) };
+    let mut at_number = unsafe { OwnedFd::from_raw_fd(number) };
     let moved = dup2(&anchor, &mut at_number).and_then(|()| {
         delete(&set, &at_number)?;
         dup2(&shadow, &mut at_number)?;
@@ -65,14 +65,4 @@ fn move_one(
     debug_assert_eq!(at_number.as_raw_fd(), number);
     std::mem::forget(at_number);
     moved
-}
-
-/// A number as a descriptor.
-///
-/// # Safety
-/// The result must be forgotten, not dropped.
-unsafe fn borrowed_as_owned(number: RawFd) -> OwnedFd {
-    use std::os::fd::FromRawFd;
-    // SAFETY: the caller forgets it.
-    unsafe { OwnedFd::from_raw_fd(number) }
 }
