@@ -239,25 +239,16 @@ fn routes(context: &Context<'_>, path: &[Waypoint<'_>]) -> Vec<(String, String)>
         if !is_end && !routes_itself {
             continue;
         }
+        let leg = |next: usize, to: Option<IpAddr>, is_device: bool| {
+            let through = routes_itself && is_device;
+            leg(plan, node, path[next], to?, through, ipv6)
+        };
         let mut lines = Vec::new();
         if at < last {
-            lines.extend(there.and_then(|to| {
-                leg(
-                    plan,
-                    node,
-                    path[at + 1],
-                    to,
-                    routes_itself && at + 1 < last,
-                    ipv6,
-                )
-            }));
+            lines.extend(leg(at + 1, there, at + 1 < last));
         }
         if at > 0 {
-            lines.extend(
-                back.and_then(|to| {
-                    leg(plan, node, path[at - 1], to, routes_itself && at > 1, ipv6)
-                }),
-            );
+            lines.extend(leg(at - 1, back, at > 1));
         }
         let of = |action: &str| -> Vec<String> {
             let lines = lines.iter();

@@ -33,11 +33,8 @@ pub fn measure<N: Nodes>(context: &Context<'_, N>) -> Result<Measured, Error> {
     let output = client(context)?;
     let after = usage(context);
     drop(server);
-    let failed = |message| Error::Iperf {
-        node: context.sender().into(),
-        message,
-    };
-    let transfer = iperf::parse(&output, m.protocol == Protocol::Udp).map_err(failed)?;
+    let transfer = iperf::parse(&output, m.protocol == Protocol::Udp);
+    let transfer = transfer.map_err(|message| failed(context.sender(), message))?;
     let mut result = transfer.result;
     // The nodes' CPU time has that of the warm-up.
     let bytes = result.bytes + transfer.warmup_bytes;
@@ -102,10 +99,7 @@ impl Server {
             .wait()
             .map_or_else(|e| e.to_string(), |e| e.to_string());
         let message = format!("its server does not listen ({}{exit})", text.trim());
-        Err(Error::Iperf {
-            node: node.into(),
-            message,
-        })
+        Err(failed(node, message))
     }
 }
 
@@ -132,10 +126,7 @@ fn start<N: Nodes>(
                 package: "iperf3",
             }
         } else {
-            Error::Iperf {
-                node: node.into(),
-                message: text,
-            }
+            failed(node, text)
         }
     })
 }
@@ -162,8 +153,13 @@ fn client<N: Nodes>(context: &Context<'_, N>) -> Result<String, Error> {
     let mut session = start(context, context.sender(), argv)?;
     let timeout = Duration::from_nanos(m.duration.0 + m.warmup.0) + GRACE;
     let text = endpoint::output(&mut *session, timeout);
-    text.ok_or_else(|| Error::Iperf {
-        node: context.sender().into(),
-        message: format!("no result within {} s", timeout.as_secs()),
-    })
+    let late = format!("no result within {} s", timeout.as_secs());
+    text.ok_or_else(|| failed(context.sender(), late))
+}
+
+fn failed(node: &str, message: String) -> Error {
+    Error::Iperf {
+        node: node.into(),
+        message,
+    }
 }

@@ -4,6 +4,7 @@
 //! their names before the devices end: their files are found by their memory.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
 use latlab_model::results::Trace;
 use latlab_samples::table::Stack;
@@ -41,21 +42,18 @@ impl Sampling {
         }
     }
 
-    fn watch(context: &Context<'_>, rate: u32) -> Result<Sampling, String> {
+    fn watch(context: &Context<'_>, rate: u32) -> Result<Sampling, Box<dyn Error>> {
         let devices = &context.measurement.through;
         let busy = BUSY_THREADS * devices.len().max(1) as f64;
         let wanted = window_seconds(context) * f64::from(rate) * busy;
         let affordable = memory::available_bytes() / MEMORY_PART / STACK_SAMPLE_BYTES as u64;
-        let sampler = Sampler::load((wanted as u64).min(affordable));
         let mut sampling = Sampling {
-            sampler: sampler.map_err(|error| error.to_string())?,
+            sampler: Sampler::load((wanted as u64).min(affordable))?,
             hops: BTreeMap::new(),
         };
         for (hop, node) in devices.iter().enumerate() {
-            let processes = context.lab.processes(&node.value);
-            for process in processes.map_err(|error| error.to_string())? {
-                let watched = sampling.sampler.watch(process, rate);
-                watched.map_err(|error| error.to_string())?;
+            for process in context.lab.processes(&node.value)? {
+                sampling.sampler.watch(process, rate)?;
                 sampling.hops.insert(process, hop as u16);
             }
         }

@@ -9,7 +9,7 @@ use latlab_wire::probe::{TransactionKind, TransactionRepr, set_sequence};
 use latlab_wire::samples::{Record, flags};
 use rustix::io::Errno;
 
-use super::{Tally, Times, Transport};
+use super::{Tally, Times, Transport, write_header};
 use crate::error::{Error, Result};
 use crate::icmp::{self, Echo};
 use crate::net::{self, Sent, Socket};
@@ -68,13 +68,8 @@ impl Datagram {
     ) -> Result<Datagram> {
         let header_bytes = framing.header_bytes();
         let mut request = vec![0; header_bytes + request_bytes as usize];
-        TransactionRepr {
-            kind: TransactionKind::Request,
-            sequence: 0,
-            message_bytes: request_bytes,
-            reply_bytes: response_bytes,
-        }
-        .emit(&mut request[header_bytes..]);
+        let message = &mut request[header_bytes..];
+        write_header(message, TransactionKind::Request, 0, response_bytes);
         net::set_receive_timeout(&socket, timeout_ns)?;
         // Not zero, so that its pages are touched; longer than any datagram with its IP header.
         let received = vec![0xff; 1 << 16];

@@ -16,6 +16,7 @@ mod open_loop;
 pub mod server;
 mod stream;
 
+use latlab_wire::probe::{TransactionKind, TransactionRepr};
 use latlab_wire::samples::Record;
 
 use crate::error::Result;
@@ -43,6 +44,17 @@ struct Tally {
     duplicates: u64,
     unmatched: u64,
     network_errors: u64,
+}
+
+/// Writes the header of a message; what follows it has no meaning.
+fn write_header(message: &mut [u8], kind: TransactionKind, sequence: u32, reply_bytes: u32) {
+    let header = TransactionRepr {
+        kind,
+        sequence,
+        message_bytes: message.len() as u32,
+        reply_bytes,
+    };
+    header.emit(message);
 }
 
 trait Transport {

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketFlags, accept_with, recvfrom, sendto};
 
 use super::stream::{self, Messages, Read};
-use super::{DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES};
+use super::{DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES, write_header};
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::{self, Watch};
@@ -85,17 +85,6 @@ impl Service {
         };
         (wanted as usize).clamp(HEADER_BYTES, largest)
     }
-}
-
-/// Writes the answer's header; what follows it has no meaning.
-fn write_answer(answer: &mut [u8], sequence: u32) {
-    TransactionRepr {
-        kind: TransactionKind::Response,
-        sequence,
-        message_bytes: answer.len() as u32,
-        reply_bytes: 0,
-    }
-    .emit(answer);
 }
 
 pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
@@ -180,7 +169,7 @@ fn serve_datagrams(socket: &Socket, service: &Service) -> Result<()> {
             continue;
         };
         let answer = &mut answer[..service.answer_bytes(&parsed, MAX_DATAGRAM_BYTES)];
-        write_answer(answer, parsed.sequence);
+        write_header(answer, TransactionKind::Response, parsed.sequence, 0);
         let sent = sendto(
             socket,
             answer,
@@ -264,7 +253,7 @@ fn serve_connection(connection: &Socket, service: &Service) {
             Ok(Read::Closed | Read::GivenUp) | Err(_) => return,
         };
         answer.resize(service.answer_bytes(&request, MAX_STREAM_MESSAGE_BYTES), 0);
-        write_answer(&mut answer, request.sequence);
+        write_header(&mut answer, TransactionKind::Response, request.sequence, 0);
         if stream::write(connection, &answer).is_err() {
             Tally::count(&service.tally.not_sent);
             return;

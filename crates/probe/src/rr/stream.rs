@@ -7,7 +7,7 @@ use latlab_wire::samples::Record;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use super::{MAX_STREAM_MESSAGE_BYTES, Tally, Times, Transport};
+use super::{MAX_STREAM_MESSAGE_BYTES, Tally, Times, Transport, write_header};
 use crate::error::{Error, Result};
 use crate::net::{self, Socket};
 use crate::setup::Poll;
@@ -99,13 +99,7 @@ impl Stream {
         response_bytes: u32,
     ) -> Result<Stream> {
         let mut request = vec![0; request_bytes as usize];
-        TransactionRepr {
-            kind: TransactionKind::Request,
-            sequence: 0,
-            message_bytes: request_bytes,
-            reply_bytes: response_bytes,
-        }
-        .emit(&mut request);
+        write_header(&mut request, TransactionKind::Request, 0, response_bytes);
         net::set_receive_timeout(&socket, timeout_ns)?;
         let messages = Messages::new(poll);
         Ok(Stream {
