@@ -123,26 +123,21 @@ impl Common {
         local: Option<SocketAddr>,
         receive_buffer_bytes: Option<u64>,
     ) -> Result<()> {
-        let conditions = self.conditions(receive_buffer_bytes);
+        // By now everything is allocated: locking future memory as well would make a later
+        // allocation fail where the limit is small, while locking what is there cannot hurt.
+        let locked = mlockall(MlockAllFlags::CURRENT);
+        let conditions = Conditions {
+            cpus: allowed_cpus(),
+            fifo_priority: self.fifo_priority,
+            memory_not_locked: locked.err().map(|why| why.to_string()),
+            clock_source: clock_source(),
+            receive_buffer_bytes,
+        };
         output.ready(Ready {
             probe,
             local,
             conditions,
         })
-    }
-
-    /// To be called when everything is allocated: locking future memory as well would make a later
-    /// allocation fail where the limit is small, while locking what is there cannot hurt.
-    fn conditions(&self, receive_buffer_bytes: Option<u64>) -> Conditions {
-        Conditions {
-            cpus: allowed_cpus(),
-            fifo_priority: self.fifo_priority,
-            memory_not_locked: mlockall(MlockAllFlags::CURRENT)
-                .err()
-                .map(|why| why.to_string()),
-            clock_source: clock_source(),
-            receive_buffer_bytes,
-        }
     }
 }
 
