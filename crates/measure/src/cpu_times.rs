@@ -12,7 +12,7 @@ use latlab_host::cgroup::Cgroups;
 use latlab_host::sys::proc::TICK_NS;
 use rustix::time::{ClockId, clock_gettime};
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CpuTimes {
     pub busy_ns: f64,
     /// Stolen by the hypervisor underneath.
@@ -67,12 +67,7 @@ fn of_schedstat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<f64> {
 }
 
 fn of_stat(text: &str, only: Option<&BTreeSet<u32>>) -> Option<CpuTimes> {
-    let mut all = CpuTimes {
-        busy_ns: 0.0,
-        steal_ns: 0.0,
-        own_ns: 0.0,
-        count: 0,
-    };
+    let mut all = CpuTimes::default();
     for (number, times) in by_cpu(text) {
         if only.is_some_and(|only| !only.contains(&number)) {
             continue;

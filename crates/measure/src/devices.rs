@@ -28,6 +28,7 @@ const READY: &str = "latlab: ready";
 /// Output of `dpdk-testpmd` that forwards.
 const TESTPMD_READY: &str = "Press enter to exit";
 
+#[derive(Default)]
 pub(crate) struct Devices {
     // Fields are dropped in this order: routes before the devices they lead to.
     routes: Vec<Script>,
@@ -38,11 +39,7 @@ pub(crate) struct Devices {
 impl Devices {
     /// Starts the device in each node between the endpoints, and routes packets through them.
     pub(crate) fn start(context: &Context<'_>, pins: Pins) -> Result<Devices, Error> {
-        let mut devices = Devices {
-            routes: Vec::new(),
-            kernels: Vec::new(),
-            own: Vec::new(),
-        };
+        let mut devices = Devices::default();
         if context.measurement.device == Device::Lab {
             return Ok(devices);
         }

@@ -7,7 +7,7 @@
 //! ([`latlab_trace::steal`]), not the time that it takes for itself.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use latlab_model::results::{Hwlat, SilentStalls};
@@ -90,9 +90,7 @@ pub fn spin_windows(spun: &SpinRecord, events: &[Event]) -> Vec<SpinWindow> {
 #[must_use]
 pub fn found(spin_windows: &[SpinWindow]) -> Vec<Hwlat> {
     let (mut done, mut going_on): (Vec<Hwlat>, Vec<Hwlat>) = Default::default();
-    let mut cpus: Vec<u16> = spin_windows.iter().map(|window| window.cpu).collect();
-    cpus.sort_unstable();
-    cpus.dedup();
+    let cpus: BTreeSet<u16> = spin_windows.iter().map(|window| window.cpu).collect();
     for cpu in cpus {
         for window in spin_windows.iter().filter(|window| window.cpu == cpu) {
             let mut here = regular(window);

@@ -22,6 +22,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// Added to the measurement's time, bounds the life of a stress-ng whose latlab was killed.
 const GRACE: Duration = Duration::from_secs(120);
 
+#[derive(Default)]
 pub(crate) struct Running {
     stop: Arc<AtomicBool>,
     spinning: Vec<JoinHandle<()>>,
@@ -32,11 +33,7 @@ impl Running {
     /// Starts the noise of `measurement` and waits until it runs. Fails when stress-ng is missing, or ends at once;
     /// the error quotes it.
     pub fn start(measurement: &Measurement, lab: &str) -> io::Result<Running> {
-        let mut running = Running {
-            stop: Arc::new(AtomicBool::new(false)),
-            spinning: Vec::new(),
-            children: Vec::new(),
-        };
+        let mut running = Running::default();
         let work = measurement
             .workload
             .as_ref()

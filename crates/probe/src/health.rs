@@ -108,7 +108,7 @@ fn sum_of_steal(stat: &str, cpus: &[u32]) -> Option<u64> {
 }
 
 /// The part of /proc/net/softnet_stat that tells of overload, over all CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Softnet {
     // The kernel's own counters have 32 bits and wrap.
     dropped: u32,
@@ -121,10 +121,7 @@ impl Softnet {
     }
 
     fn parse(text: &str) -> Option<Softnet> {
-        let mut sum = Softnet {
-            dropped: 0,
-            squeezed: 0,
-        };
+        let mut sum = Softnet::default();
         for line in text.lines() {
             // processed dropped squeezed ..., one line a CPU, hexadecimal
             let mut fields = line.split_ascii_whitespace().skip(1);

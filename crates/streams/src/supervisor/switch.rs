@@ -8,7 +8,7 @@ use crate::registry::NodeId;
 const MAX_PORTS: usize = 4096;
 
 /// As `latlab streams` switches them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Switch {
     pub on: bool,
     /// Nodes whose connections are plain although streams are on.
@@ -21,8 +21,7 @@ impl Switch {
     pub(super) fn new(on: bool) -> Self {
         Self {
             on,
-            off: HashSet::new(),
-            ports: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
