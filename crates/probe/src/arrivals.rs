@@ -7,6 +7,7 @@ use latlab_wire::probe::{HEADER_BYTES, PacketRepr};
 use latlab_wire::samples::{Record, flags};
 
 use crate::error::Result;
+use crate::packets::record_of;
 use crate::setup::touched_records;
 use crate::time::OffsetLine;
 
@@ -33,16 +34,12 @@ impl Arrivals {
         let (Some(packet), true) = (packet, self.records.len() < self.room) else {
             return;
         };
-        self.records.push(Record {
-            sequence: packet.sequence,
-            flow: packet.flow,
-            flags: match kernel_ns {
-                Some(_) => flags::KERNEL_STAMP,
-                None => flags::STAMP_MISSING,
-            },
-            start_ns: packet.intended_ns,
-            end_ns: kernel_ns.unwrap_or(0),
-        });
+        let flag = match kernel_ns {
+            Some(_) => flags::KERNEL_STAMP,
+            None => flags::STAMP_MISSING,
+        };
+        let end_ns = kernel_ns.unwrap_or(0);
+        self.records.push(record_of(&packet, flag, end_ns));
     }
 
     /// Maps the stamps to the clock of all other times.

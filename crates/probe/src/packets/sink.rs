@@ -22,7 +22,7 @@ use latlab_wire::samples::{
 };
 use rustix::io::Errno;
 
-use super::{DEFAULT_MAX_PACKETS, DEFAULT_RECEIVE_BUFFER_BYTES};
+use super::{DEFAULT_MAX_PACKETS, DEFAULT_RECEIVE_BUFFER_BYTES, record_of};
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::Watch;
@@ -180,13 +180,8 @@ impl Catch {
             (Stamp::Kernel, None) => flags::STAMP_MISSING,
         };
         self.counters.stamps_missing += u64::from(stamp_flag == flags::STAMP_MISSING);
-        self.records.push(Record {
-            sequence: packet.sequence,
-            flow: packet.flow,
-            flags: stamp_flag,
-            start_ns: packet.intended_ns,
-            end_ns: kernel.unwrap_or(now_ns),
-        });
+        let end_ns = kernel.unwrap_or(now_ns);
+        self.records.push(record_of(&packet, stamp_flag, end_ns));
     }
 
     /// Maps the stamps, marks duplicates and reordering, and counts.

@@ -173,7 +173,7 @@ fn send_batch(batch: &mut sys::Batch, records: &mut [Record]) -> std::io::Result
     Ok(())
 }
 
-fn packet(record: &Record) -> PacketRepr {
+pub(super) fn packet(record: &Record) -> PacketRepr {
     PacketRepr {
         flow: record.flow,
         sequence: record.sequence,

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::health::Watch;
 use crate::net;
 use crate::output::Output;
-use crate::packets::DEFAULT_MAX_PACKETS;
 use crate::packets::sink::judged;
+use crate::packets::{DEFAULT_MAX_PACKETS, record_of};
 use crate::setup::{Common, touched_records};
 use crate::stop::Stop;
 use crate::sys::{self, Received, Who};
@@ -100,13 +100,7 @@ impl Arrived {
             self.counters.no_room += 1;
             return;
         }
-        let record = Record {
-            sequence: packet.sequence,
-            flow: packet.flow,
-            flags: 0,
-            start_ns: packet.intended_ns,
-            end_ns: now_ns,
-        };
+        let record = record_of(&packet, 0, now_ns);
         self.records.push(record);
         match stamp {
             None => self.counters.stamps_missing += 1,

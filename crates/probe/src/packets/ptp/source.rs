@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use latlab_wire::probe::PacketRepr;
 use latlab_wire::samples::{
     Counters, Phase, Probe, Record, Report, SampleKind, SourceCounters, Via, flags,
 };
@@ -16,8 +15,10 @@ use crate::args::{EthernetAddress, Options};
 use crate::error::{Error, Result};
 use crate::health::{self, Watch};
 use crate::output::Output;
+use crate::packets::record_of;
 use crate::packets::schedule::Plan;
 use crate::packets::source::{DEFAULT_SPIN_US, LEAD_NS};
+use crate::packets::way::packet;
 use crate::setup::{Common, touched_records};
 use crate::sys::{self, Who};
 use crate::time::{self, Pause};
@@ -90,12 +91,7 @@ impl Sender {
             let record = &mut records[at];
             record.start_ns += started_ns;
             pause.until(record.start_ns);
-            let packet = PacketRepr {
-                flow: record.flow,
-                sequence: record.sequence,
-                intended_ns: record.start_ns,
-            };
-            frame::stamp(&mut self.frame, packet);
+            frame::stamp(&mut self.frame, packet(record));
             record.end_ns = time::now_ns();
             match send(&self.socket, &self.frame, SendFlags::DONTWAIT) {
                 Ok(_) => {}
@@ -136,13 +132,7 @@ impl Sender {
             };
             // Pushing beyond would move all the records in the middle of the run.
             if self.stamps.len() < self.stamps.capacity() {
-                self.stamps.push(Record {
-                    sequence: packet.sequence,
-                    flow: packet.flow,
-                    flags: 0,
-                    start_ns: packet.intended_ns,
-                    end_ns: stamp,
-                });
+                self.stamps.push(record_of(&packet, 0, stamp));
             }
         }
     }
