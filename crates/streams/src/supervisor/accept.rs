@@ -38,7 +38,7 @@ impl Supervisor {
             }
         }
         drop(file);
-        held.answer(result.map(|()| 0)).ok();
+        held.answer(result);
     }
 
     fn note_listening(&mut self, file: &OwnedFd, cookie: u64, node: NodeId, at: SocketAddr) {
@@ -76,9 +76,7 @@ impl Supervisor {
                 };
                 self.wait_to_accept(&file, cookie, waiting);
             }
-            Err(error) => {
-                held.answer(Err(error)).ok();
-            }
+            Err(error) => held.answer(Err(error)),
         }
     }
 
@@ -87,7 +85,7 @@ impl Supervisor {
     fn wait_to_accept(&mut self, file: &OwnedFd, cookie: u64, waiting: Waiting) {
         let token = self.accepts_of(cookie).token;
         if self.poller.add_once(file, token).is_err() {
-            waiting.held.answer(Err(Errno::NOBUFS)).ok();
+            waiting.held.answer(Err(Errno::NOBUFS));
             return self.forget_idle(cookie);
         }
         self.accepts_of(cookie).waiting.push_back(waiting);
@@ -108,7 +106,7 @@ impl Supervisor {
         while let Some(waiting) = self.next_waiting(cookie) {
             let Some((file, _)) = waiting.held.socket().filter(|(_, own)| *own == cookie) else {
                 // Another thread closed the descriptor: the kernel would have held the socket for this call.
-                waiting.held.answer(Err(Errno::BADF)).ok();
+                waiting.held.answer(Err(Errno::BADF));
                 continue;
             };
             match next_connection(&waiting.held, &file) {
@@ -117,9 +115,7 @@ impl Supervisor {
                     self.wait_first(&file, cookie, waiting);
                     return;
                 }
-                Err(error) => {
-                    waiting.held.answer(Err(error)).ok();
-                }
+                Err(error) => waiting.held.answer(Err(error)),
             }
         }
         self.forget_idle(cookie);
@@ -157,7 +153,7 @@ impl Supervisor {
         self.retain_accepts(now, |waiting| {
             let is_late = waiting.deadline.is_some_and(|at| at <= now);
             if is_late {
-                waiting.held.answer(Err(Errno::AGAIN)).ok();
+                waiting.held.answer(Err(Errno::AGAIN));
             }
             !is_late
         });
@@ -231,7 +227,7 @@ impl Supervisor {
         if held.call.arguments[1] != 0 {
             let name = socket::peer_name(anchor.as_fd()).unwrap_or_default();
             if let Err(error) = held.write_name(&name) {
-                held.answer(Err(error)).ok();
+                held.answer(Err(error));
                 return Err(error);
             }
         }
@@ -245,7 +241,7 @@ impl Supervisor {
             .give(held.call.id, given.as_fd(), close_on_exec);
         if let Err(error) = result {
             // The task was interrupted, or another thread has filled its table.
-            held.answer(Err(error)).ok();
+            held.answer(Err(error));
         }
         result
     }

@@ -75,10 +75,7 @@ impl Supervisor {
         let is_blocking = socket::is_blocking(&file);
         match socket::connect(file.as_fd(), &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => {
-                held.answer(Err(error)).ok();
-                return;
-            }
+            Err(error) => return held.answer(Err(error)),
         }
         let timeout = match is_blocking {
             true => socket::timeout(&file, Timeout::Send),
@@ -99,8 +96,7 @@ impl Supervisor {
     fn connect_again(&mut self, held: &Held, id: ConnectionId) {
         let connection = self.connections.get_mut(id);
         let first = connection.is_some_and(|c| !std::mem::replace(&mut c.is_told, true));
-        let result = if first { Ok(0) } else { Err(Errno::ISCONN) };
-        held.answer(result).ok();
+        held.answer(if first { Ok(()) } else { Err(Errno::ISCONN) });
     }
 
     /// Dissolves a connection: the program gets its anchor back, which is connected no more.
@@ -123,13 +119,13 @@ impl Supervisor {
             listener.replace(held.call.id, anchor.as_fd(), number, found.close_on_exec)?;
             let (file, anchor) = (file.as_fd(), anchor.as_fd());
             registrations::move_all(&held.task()?, number, file, anchor, &found.registrations);
-            Ok(0)
+            Ok(())
         };
         let (id, result) = (shadow.id, result());
         if result.is_ok() {
             self.forget_connection(id);
         }
-        held.answer(result).ok();
+        held.answer(result);
     }
 
     /// Drops all that is held of a connection, of which a program has the anchor again.
@@ -224,7 +220,7 @@ impl Supervisor {
             true => {
                 let error = socket::take_error(connecting.anchor.as_fd());
                 let error = error.err().unwrap_or(Errno::CONNABORTED);
-                connecting.held.answer(Err(error)).ok();
+                connecting.held.answer(Err(error));
             }
             false => go_on(&connecting),
         }
@@ -235,7 +231,7 @@ impl Supervisor {
         if let Some(connecting) = self.end_connecting(id) {
             self.stays_plain(Plain::Slow);
             // The kernel's answer when SO_SNDTIMEO has passed.
-            connecting.held.answer(Err(Errno::INPROGRESS)).ok();
+            connecting.held.answer(Err(Errno::INPROGRESS));
         }
     }
 
@@ -383,10 +379,12 @@ fn put(connecting: &Connecting, shadow: &OwnedFd) -> Result<(), Plain> {
 
 /// The answer that the kernel would have given.
 fn answer_of(connecting: &Connecting) -> Result<(), Errno> {
-    connecting.held.answer(match connecting.is_blocking {
-        true => Ok(0),
+    let held = &connecting.held;
+    let result = match connecting.is_blocking {
+        true => Ok(()),
         false => Err(Errno::INPROGRESS),
-    })
+    };
+    held.session.listener.answer(held.call.id, result)
 }
 
 /// Leaves a connection that has begun to the kernel.

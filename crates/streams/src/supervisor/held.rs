@@ -112,12 +112,12 @@ impl Held {
     /// Refuses to connect a shadow anew or to have it listen, also where its connection is forgotten: the kernel would do that in
     /// the shadow's network namespace, which is none of the program's.
     pub(super) fn refuse(&self) {
-        self.answer(Err(Errno::INVAL)).ok();
+        self.answer(Err(Errno::INVAL));
     }
 
-    /// Answers; fails if the task was interrupted meanwhile.
-    pub(super) fn answer(&self, result: Result<i64, Errno>) -> Result<(), Errno> {
-        self.session.listener.answer(self.call.id, result)
+    /// Answers. The task may have been interrupted meanwhile, which ends the matter as well.
+    pub(super) fn answer(&self, result: Result<(), Errno>) {
+        self.session.listener.answer(self.call.id, result).ok();
     }
 }
 

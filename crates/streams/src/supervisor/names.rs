@@ -39,7 +39,7 @@ impl Supervisor {
             return held.proceed();
         };
         let named = of(&shadow, &file).and_then(|name| held.write_name(name));
-        held.answer(named.map(|()| 0)).ok();
+        held.answer(named);
     }
 
     /// The file at a call's first argument, if it is a shadow.
@@ -58,7 +58,7 @@ impl Supervisor {
             Place::Anchor | Place::Both | Place::Told => get_option(held, shadow.end),
             Place::Nowhere => Err(Errno::NOPROTOOPT),
         };
-        held.answer(result.map(|()| 0)).ok();
+        held.answer(result);
     }
 
     /// `ioctl` for bytes that the peer has not acknowledged (tcp(7), SIOCOUTQ): its system has them all.
@@ -69,7 +69,7 @@ impl Supervisor {
         }
         let memory = held.memory();
         let written = memory.and_then(|memory| memory.write(held.call.arguments[2], &[0; 4]));
-        held.answer(written.map(|()| 0)).ok();
+        held.answer(written);
     }
 
     pub(super) fn set_option(&mut self, held: &Held) {
@@ -102,7 +102,7 @@ impl Supervisor {
                 self.arm_reset(&shadow, &file);
             }
         }
-        held.answer(result.map(|()| 0)).ok();
+        held.answer(result);
     }
 
     /// A listening socket whose connections may no longer be streams is forgotten. All other sockets are the kernel's.
@@ -122,7 +122,7 @@ impl Supervisor {
         if !options::allow_streams(file.as_fd()) {
             self.registry.forget(cookie);
         }
-        held.answer(result.map(|()| 0)).ok();
+        held.answer(result);
     }
 }
 

@@ -84,7 +84,7 @@ impl Stopped {
             let call = next_call(session, thread, calls, ledger)?;
             let listener = &session.listener;
             let replaced = listener.replace(call.id, file, place.number, close_on_exec);
-            listener.answer(call.id, replaced.map(|()| 0))?;
+            listener.answer(call.id, replaced)?;
             replaced
         };
         tracee.call(libc::SYS_accept4, OURS, exchange).map(|_| ())

@@ -86,20 +86,19 @@ impl Listener {
 
     /// Has the kernel carry out the call.
     pub fn proceed(&self, id: u64) -> Result<(), Errno> {
-        self.send(id, 0, 0, CONTINUE)
+        self.send(id, 0, CONTINUE)
     }
 
-    pub fn answer(&self, id: u64, result: Result<i64, Errno>) -> Result<(), Errno> {
-        match result {
-            Ok(value) => self.send(id, value, 0, 0),
-            Err(error) => self.send(id, 0, -error.raw_os_error(), 0),
-        }
+    /// Has the call return 0, or fail.
+    pub fn answer(&self, id: u64, result: Result<(), Errno>) -> Result<(), Errno> {
+        let error = result.err().map_or(0, |error| -error.raw_os_error());
+        self.send(id, error, 0)
     }
 
-    fn send(&self, id: u64, val: i64, error: i32, flags: u32) -> Result<(), Errno> {
+    fn send(&self, id: u64, error: i32, flags: u32) -> Result<(), Errno> {
         let mut response = libc::seccomp_notif_resp {
             id,
-            val,
+            val: 0,
             error,
             flags,
         };
