@@ -42,36 +42,28 @@ pub fn take(
 ) -> Result<(Vec<u8>, Tail), Errno> {
     let end = Instant::now() + TIMEOUT;
     let (mut bytes, mut length) = (Vec::new(), 0);
-    loop {
+    let tail = loop {
         bytes.resize(length + READ_BYTES, 0);
         // Asked before: what arrives in between would be left behind.
         let is_under_way = is_under_way(sender, kind)?;
         match recv(shadow, &mut bytes[length..], RecvFlags::DONTWAIT) {
-            Ok((0, _)) => break bytes.truncate(length),
+            // A program may also have said that it reads no more, which is no end of its peer's for TCP.
+            Ok((0, _)) => match kind == Kind::Unix || socket::has_peers_end(shadow.as_fd()) {
+                true => break Tail::Finished,
+                false => break Tail::Open,
+            },
             Ok((count, _)) => length += count,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if is_under_way => await_event(shadow, PollFlags::IN, end)?,
-            Err(Errno::AGAIN) => {
-                bytes.truncate(length);
-                return Ok((bytes, Tail::Open));
-            }
-            Err(Errno::CONNRESET | Errno::PIPE) => {
-                bytes.truncate(length);
-                return Ok((bytes, Tail::Reset));
-            }
+            Err(Errno::AGAIN) => break Tail::Open,
+            Err(Errno::CONNRESET | Errno::PIPE) => break Tail::Reset,
             Err(error) => return Err(error),
         }
         if length > MAX_BYTES {
             return Err(Errno::NOBUFS);
         }
-    }
-    // A program may also have said that it reads no more, which is no end of its peer's for TCP.
-    let is_finished = kind == Kind::Unix || socket::has_peers_end(shadow.as_fd());
-    let tail = if is_finished {
-        Tail::Finished
-    } else {
-        Tail::Open
     };
+    bytes.truncate(length);
     Ok((bytes, tail))
 }
 

@@ -216,31 +216,23 @@ impl Run {
             .way
             .transport_mut()
             .exchange(sequence, &self.records, &mut self.tally);
+        let received_ns = result.as_ref().ok().and_then(|times| times.received_ns);
         let mut record = Record {
             sequence,
             flags: extra_flags,
             start_ns: began_ns,
+            end_ns: received_ns.unwrap_or(0),
             ..Record::default()
         };
-        match result {
-            Ok(times) => {
-                record.start_ns = times.sent_ns;
-                record.end_ns = times.received_ns.unwrap_or(0);
-                record.flags |= if times.received_ns.is_none() {
-                    flags::LOST
-                } else {
-                    0
-                };
-                record.flags |= if times.sent { 0 } else { flags::NOT_SENT };
-                self.records.push(record);
-                Ok(())
-            }
-            Err(error) => {
-                record.flags |= flags::LOST;
-                self.records.push(record);
-                Err(error)
-            }
+        if let Ok(times) = &result {
+            record.start_ns = times.sent_ns;
+            record.flags |= if times.sent { 0 } else { flags::NOT_SENT };
         }
+        if received_ns.is_none() {
+            record.flags |= flags::LOST;
+        }
+        self.records.push(record);
+        result.map(drop)
     }
 
     fn warm_up(&mut self, count: u64) -> Result<()> {
@@ -302,14 +294,10 @@ impl Run {
                 return (StoppedBy::Peer, Err(error));
             }
         }
-        (
-            if by_room {
-                StoppedBy::Room
-            } else {
-                StoppedBy::Count
-            },
-            Ok(()),
-        )
+        match by_room {
+            true => (StoppedBy::Room, Ok(())),
+            false => (StoppedBy::Count, Ok(())),
+        }
     }
 }
 
