@@ -87,32 +87,18 @@ pub fn of_report(role: &str, report: &Report) -> Vec<Check> {
     let mut checks = Vec::new();
     if let Some(wait) = h.run_queue_wait_ns {
         let question = format!("share of the time the {role} waited for a CPU");
-        checks.push(check(
-            "runqueue",
-            question,
-            wait as f64 / window,
-            RUNQUEUE_LIMIT + (messages * TURN_NS / window).min(MAX_TURNS),
-            "1",
-        ));
+        let share = wait as f64 / window;
+        let limit = RUNQUEUE_LIMIT + (messages * TURN_NS / window).min(MAX_TURNS);
+        checks.push(check("runqueue", question, share, limit, "1"));
     }
     let rate = h.involuntary_switches as f64 / (window / 1e9);
     let question = format!("times a second the {role} lost its CPU to something else");
-    checks.push(check(
-        "involuntary-switches",
-        question,
-        rate,
-        SWITCHES_LIMIT + messages / (window / 1e9),
-        "1/s",
-    ));
+    let limit = SWITCHES_LIMIT + messages / (window / 1e9);
+    checks.push(check("involuntary-switches", question, rate, limit, "1/s"));
     if let Some(p99) = h.lateness.and_then(|l| l.p99_ns) {
         let question = format!("lateness of the {role} on its own schedule, 99th percentile");
-        checks.push(check(
-            "lateness",
-            question,
-            p99 as f64,
-            LATENESS_LIMIT_NS,
-            "ns",
-        ));
+        let limit = LATENESS_LIMIT_NS;
+        checks.push(check("lateness", question, p99 as f64, limit, "ns"));
     }
     let drops = h.socket_drops.unwrap_or(0) + h.softnet_drops.unwrap_or(0);
     let question = format!("packets dropped before the {role} could read them");

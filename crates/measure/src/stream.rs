@@ -62,14 +62,8 @@ struct Server(Box<dyn Session>);
 impl Server {
     fn start<N: Nodes>(context: &Context<'_, N>) -> Result<Server, Error> {
         let node = context.receiver();
-        let argv = strings(&[
-            "iperf3",
-            "--server",
-            "--one-off",
-            "--forceflush",
-            "--port",
-            PORT,
-        ]);
+        let mut argv = strings(&["iperf3", "--server", "--one-off"]);
+        argv.extend(strings(&["--forceflush", "--port", PORT]));
         let mut session = start(context, node, argv)?;
         let stdout = session.take_stdout();
         let mut stderr = session.take_stderr();
@@ -140,13 +134,8 @@ fn client<N: Nodes>(context: &Context<'_, N>) -> Result<String, Error> {
     argv.extend(strings(&["--time", &seconds, "--omit", &warmup]));
     if m.protocol == Protocol::Udp {
         let rate = m.bitrate.map_or(0, |b| b.0).to_string();
-        argv.extend(strings(&[
-            "--udp",
-            "--bitrate",
-            &rate,
-            "--length",
-            &m.size.to_string(),
-        ]));
+        argv.extend(strings(&["--udp", "--bitrate", &rate]));
+        argv.extend(strings(&["--length", &m.size.to_string()]));
     } else if let Some(rate) = m.bitrate {
         argv.extend(strings(&["--bitrate", &rate.0.to_string()]));
     }

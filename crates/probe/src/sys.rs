@@ -190,12 +190,8 @@ pub fn stamping_socket(interface: u32, ether_type: u16) -> io::Result<OwnedFd> {
         | libc::SOF_TIMESTAMPING_RX_HARDWARE
         | libc::SOF_TIMESTAMPING_RAW_HARDWARE;
     let socket = sending_packet_socket(interface)?;
-    set_option(
-        socket.as_fd(),
-        libc::SOL_SOCKET,
-        libc::SO_TIMESTAMPING,
-        &FLAGS,
-    )?;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+    set_option(socket.as_fd(), level, name, &FLAGS)?;
     bind_packet_socket(socket.as_fd(), interface, ether_type.to_be())?;
     Ok(socket)
 }
@@ -301,12 +297,8 @@ fn make_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    set_option(
-        socket,
-        libc::SOL_PACKET,
-        libc::PACKET_ADD_MEMBERSHIP,
-        &promiscuous,
-    )
+    let (level, name) = (libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP);
+    set_option(socket, level, name, &promiscuous)
 }
 
 /// A packet socket on one interface of the calling thread's network namespace: every frame that comes

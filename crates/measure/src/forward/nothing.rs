@@ -48,22 +48,11 @@ fn counts(text: &str) -> String {
             .map_while(|n| n.parse().ok())
             .collect();
         // Eight fields for received and eight for sent: bytes, packets, errors, drops...
-        let [
-            _,
-            packets_in,
-            errors_in,
-            drops_in,
-            _,
-            _,
-            _,
-            _,
-            _,
-            packets_out,
-            errors_out,
-            drops_out,
-            ..,
-        ] = numbers[..]
-        else {
+        let (received, sent) = numbers.split_at_checked(8)?;
+        let [_, packets_in, errors_in, drops_in, ..] = received else {
+            return None;
+        };
+        let [_, packets_out, errors_out, drops_out, ..] = sent else {
             return None;
         };
         (name != "lo").then(|| {

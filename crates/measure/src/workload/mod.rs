@@ -142,12 +142,8 @@ fn run_clients(
     let before = Before::read(lab, sites);
     let (ended, clock_error_ns) = run(lab, waiting, timeout, servers, kept)?;
     let after = (busy_ns(), cpu_of(lab, sites));
-    let checked = node::run_all(
-        lab,
-        &jobs("check", &|at| work.check(at)),
-        servers,
-        &mut Kept::default(),
-    )?;
+    let checks = jobs("check", &|at| work.check(at));
+    let checked = node::run_all(lab, &checks, servers, &mut Kept::default())?;
     let evidence = prepared.into_iter().zip(checked);
     let evidence = evidence.map(|(prepared, checked)| Evidence { prepared, checked });
     let evidence: Vec<Evidence> = evidence.collect();

@@ -109,12 +109,8 @@ pub fn run(mut options: Options, output: &mut Output) -> Result<()> {
         stop,
         tally: Arc::default(),
     };
-    common.ready(
-        output,
-        Probe::RrServer,
-        Some(net::local_address(&socket)?),
-        None,
-    )?;
+    let local = net::local_address(&socket)?;
+    common.ready(output, Probe::RrServer, Some(local), None)?;
 
     let watch = Watch::start(Who::Process);
     let started_ns = time::now_ns();
@@ -170,18 +166,11 @@ fn serve_datagrams(socket: &Socket, service: &Service) -> Result<()> {
         };
         let answer = &mut answer[..service.answer_bytes(&parsed, MAX_DATAGRAM_BYTES)];
         write_header(answer, TransactionKind::Response, parsed.sequence, 0);
-        let sent = sendto(
-            socket,
-            answer,
-            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
-            &peer,
-        );
-        let tally = &service.tally;
-        Tally::count(if sent.is_ok() {
-            &tally.answered
-        } else {
-            &tally.not_sent
-        });
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match sendto(socket, answer, flags, &peer) {
+            Ok(_) => Tally::count(&service.tally.answered),
+            Err(_) => Tally::count(&service.tally.not_sent),
+        }
     }
     Ok(())
 }

@@ -63,14 +63,8 @@ impl Port {
         let receive = receive.transpose()?;
         let send = Ring::new(socket.as_fd(), Kind::Send, ring)?;
         // Older kernels have no such option; then a batch takes more calls.
-        let budget = SEND_BUDGET.min(ring);
-        set_option(
-            socket.as_fd(),
-            libc::SOL_XDP,
-            XDP_MAX_TX_SKB_BUDGET,
-            &budget,
-        )
-        .ok();
+        let (name, budget) = (XDP_MAX_TX_SKB_BUDGET, SEND_BUDGET.min(ring));
+        set_option(socket.as_fd(), libc::SOL_XDP, name, &budget).ok();
         bind(&socket, interface, sharing)?;
         Ok(Port {
             socket,

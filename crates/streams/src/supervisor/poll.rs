@@ -32,12 +32,8 @@ impl Poller {
     }
 
     pub(super) fn add(&self, file: impl AsFd, token: u64, events: EventFlags) -> io::Result<()> {
-        Ok(epoll::add(
-            &self.set,
-            file,
-            EventData::new_u64(token),
-            events,
-        )?)
+        let data = EventData::new_u64(token);
+        Ok(epoll::add(&self.set, file, data, events)?)
     }
 
     /// Watches a file that is closed here afterwards, until it is ready once. The registration ends with the last

@@ -55,12 +55,8 @@ fn move_one(
         delete(&set, &at_number)?;
         dup2(&shadow, &mut at_number)?;
         let events = EventFlags::from_bits_retain(registration.events);
-        add(
-            &set,
-            &at_number,
-            EventData::new_u64(registration.data),
-            events,
-        )
+        let data = EventData::new_u64(registration.data);
+        add(&set, &at_number, data, events)
     });
     debug_assert_eq!(at_number.as_raw_fd(), number);
     std::mem::forget(at_number);

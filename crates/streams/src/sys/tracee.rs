@@ -222,20 +222,14 @@ impl Tracee {
 
     fn signal_mask(&self) -> Result<u64, Errno> {
         let mut mask = 0_u64;
-        self.request(
-            PTRACE_GETSIGMASK,
-            SIGNAL_SET_BYTES,
-            (&raw mut mask) as usize,
-        )?;
+        let at = (&raw mut mask) as usize;
+        self.request(PTRACE_GETSIGMASK, SIGNAL_SET_BYTES, at)?;
         Ok(mask)
     }
 
     fn set_signal_mask(&self, mask: u64) -> Result<(), Errno> {
-        self.request(
-            PTRACE_SETSIGMASK,
-            SIGNAL_SET_BYTES,
-            (&raw const mask) as usize,
-        )
+        let at = (&raw const mask) as usize;
+        self.request(PTRACE_SETSIGMASK, SIGNAL_SET_BYTES, at)
     }
 
     fn go_on(&mut self, request: libc::c_uint, signal: i32) -> Result<(), Errno> {
