@@ -1,4 +1,4 @@
-//! The system calls of AF_XDP, and the memory that it shares with the kernel.
+//! The memory that AF_XDP shares with the kernel, and bpf(2).
 //!
 //! All `unsafe` of this folder is here. A ring is one producer and one consumer, one of them the kernel,
 //! each of which writes one counter only (Documentation/networking/af_xdp.rst). The counters are read
