@@ -76,10 +76,6 @@ impl Nanos {
     pub fn parse(text: &str) -> Option<Nanos> {
         scaled(text, TIME).map(Nanos)
     }
-
-    pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
-    }
 }
 
 impl Bytes {

@@ -3,29 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::study::{Combination, FactorSpec, Study};
-use super::yaml::Yaml;
+use super::study::{FactorSpec, Study};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-
-impl Study {
-    /// All combinations with their labs, in the order of [`Study::choices`]. Errors: as [`Study::choices`] and
-    /// [`Study::lab_of`], each mistake once.
-    pub fn combinations(&self, lab: &Yaml) -> Result<Vec<Combination>, Diagnostics> {
-        let mut mistakes = Gathered::new(self);
-        let mut all = Vec::new();
-        for choice in self.choices(lab)? {
-            match self.lab_of(lab, &choice) {
-                Ok(lab) => all.push(Combination {
-                    levels: self.levels_of(&choice),
-                    lab,
-                }),
-                Err(errors) => mistakes.note(&errors, &choice),
-            }
-        }
-        mistakes.into_result(all.len())?;
-        Ok(all)
-    }
-}
 
 /// Mistakes of many combinations, each told once; one that only some combinations have says which.
 pub(crate) struct Gathered<'a> {

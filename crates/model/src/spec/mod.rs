@@ -55,7 +55,7 @@ pub use link::{Endpoint, Link};
 pub use machine_file::{MachineFile, PciAddress, Port, PortPlace};
 pub use managed::{Bmc, BmcProtocol, ManagedHost, ManagedHosts, Secret};
 pub use measurement::{Measurement, Pin};
-pub use mpi::{ALL_KERNELS, Class, Kernel, MpiMicro, Npb};
+pub use mpi::{Class, Kernel, MpiMicro, Npb};
 pub use needs::Need;
 pub use node::{Node, NodeFields};
 pub use noise::Noise;
@@ -67,6 +67,6 @@ pub use program::{
 pub use recipe::{Distribution, FileSource, Recipe};
 pub use storage::Storage;
 pub(crate) use storage::meet;
-pub use study::{Combination, FactorSpec, LabSource, Level, MAX_RETRIES, Study};
+pub use study::{FactorSpec, LabSource, Level, MAX_RETRIES, Study};
 pub use traffic::{Arrival, Device, Polling, Via};
 pub use workload::{Better, Extract, Metric, OwnCommand, Task, Workload};

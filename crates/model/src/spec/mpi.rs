@@ -49,7 +49,6 @@ pub enum Class {
 }
 words!(Class, "a class of NPB", { "S" => S, "W" => W, "A" => A });
 
-pub const ALL_KERNELS: [Kernel; 5] = [Kernel::Ep, Kernel::Is, Kernel::Cg, Kernel::Mg, Kernel::Ft];
 /// Grids are halved along each of three axes.
 pub(super) const MAX_NPB_RANKS: usize = 8;
 const NPB_PROCESSES: RangeInclusive<u32> = 1..=4;
@@ -77,7 +76,7 @@ pub(super) fn npb(o: &mut Object<'_>, errors: &mut Diagnostics) -> Npb {
         }
     }
     if kernels.is_empty() {
-        kernels = ALL_KERNELS.to_vec();
+        kernels = Kernel::ALL.to_vec();
     }
     Npb {
         kernels,

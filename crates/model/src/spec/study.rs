@@ -62,13 +62,6 @@ pub struct Level {
     pub value: Yaml,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct Combination {
-    /// Level of each factor, in the study's order: (factor, label).
-    pub levels: Vec<(String, String)>,
-    pub lab: Lab,
-}
-
 /// When a study may have its hosts reboot.
 const REBOOTS: &[&str] = &["between-replicates"];
 
@@ -81,7 +74,7 @@ const MAX_WORK: usize = 20 * MAX_WEIGHT;
 
 impl Study {
     /// Reads a study from its text. Errors: all mistakes of the study itself; those of the lab come from
-    /// [`Study::combinations`].
+    /// [`Study::lab_of`].
     pub fn parse(text: &str) -> Result<Study, Diagnostics> {
         Study::read(&Yaml::parse(text)?)
     }
@@ -178,6 +171,7 @@ impl Study {
         Ok(choices)
     }
 
+    /// Level of each factor, in the study's order: (factor, label).
     pub fn levels_of(&self, choice: &[usize]) -> Vec<(String, String)> {
         let chosen = self.factors.iter().zip(choice);
         chosen
@@ -622,7 +616,7 @@ replicates: 3
             panic!()
         };
         assert!(study.lab_of(lab, &[0, 0]).is_ok());
-        let errors = study.combinations(lab).unwrap_err().render("s");
+        let errors = study.lab_of(lab, &[1, 0]).unwrap_err().render("s");
         assert!(errors.contains("not `pod`"), "{errors}");
     }
 

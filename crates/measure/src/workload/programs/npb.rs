@@ -100,7 +100,7 @@ impl Job for Npb {
 
 #[cfg(test)]
 mod tests {
-    use latlab_model::spec::{ALL_KERNELS, Class, Kernel};
+    use latlab_model::spec::{Class, Kernel};
 
     use super::*;
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_real_run_over_two_nodes_are_read() {
-        let all = work(&ALL_KERNELS, 2);
+        let all = work(Kernel::ALL, 2);
         let values = read(&all, OUTPUT).unwrap();
         assert_eq!(values.len(), all.figures().len());
         assert_eq!(values[1..6], [93.496, 216.524, 726.743, 1082.401, 2002.064]);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_computed_another_value_is_no_result() {
-        let all = work(&ALL_KERNELS, 2);
+        let all = work(Kernel::ALL, 2);
         let wrong = OUTPUT.replace(
             "zeta 8.59717750786481 8.5971775078648 ok",
             "zeta 8.59717750786999 8.5971775078648 wrong",
@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn a_run_of_another_size_or_in_fewer_nodes_is_no_result() {
         let expected = "does not say that `npb ep class S ranks 4` is verified";
-        assert_eq!(read(&work(&ALL_KERNELS, 4), OUTPUT).unwrap_err(), expected);
+        assert_eq!(read(&work(Kernel::ALL, 4), OUTPUT).unwrap_err(), expected);
         let larger = OUTPUT.replace("npb ft class S", "npb ft class W");
-        let error = read(&work(&ALL_KERNELS, 2), &larger).unwrap_err();
+        let error = read(&work(Kernel::ALL, 2), &larger).unwrap_err();
         assert!(error.contains("`npb ft class S ranks 2`"), "{error}");
-        assert!(read(&work(&ALL_KERNELS, 2), "").is_err());
+        assert!(read(&work(Kernel::ALL, 2), "").is_err());
     }
 }
