@@ -4,9 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::remarks::Remarks;
 use crate::diagnostic::{Spanned, shown};
-
-/// Longest name of a lab or node.
-const MAX_NAME: usize = 32;
+use crate::spec::name::{MAX_NAME, dashed};
 
 /// Gives each name of a topology one of its own in the lab.
 #[derive(Debug, Default)]
@@ -56,19 +54,14 @@ fn cut(name: &str, longest: usize) -> String {
 
 /// The nearest name that latlab takes.
 fn plain(name: &str) -> String {
-    let plain = |c: char| match c.to_ascii_lowercase() {
-        c if c.is_ascii_alphanumeric() => c,
-        _ => '-',
-    };
-    let name: String = name.chars().map(plain).collect();
-    let name = name.trim_matches('-');
+    let name = dashed(name);
     let is_number = name.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x')
         && name.starts_with(|c: char| c.is_ascii_digit());
-    match name {
+    match name.as_str() {
         "" => "n".into(),
         "localhost" | "ip6-localhost" | "ip6-loopback" => format!("n-{name}"),
         _ if is_number => format!("n{name}"),
-        _ => name.into(),
+        _ => name,
     }
 }
 

@@ -4,7 +4,17 @@ use super::reader::Object;
 use crate::diagnostic::{Diagnostics, Spanned, shown};
 
 /// Longest name of a lab or node: it becomes a directory, a hostname and part of messages.
-const MAX_NAME: usize = 32;
+pub(crate) const MAX_NAME: usize = 32;
+
+/// A text as a part of a name, which has small letters, digits and hyphens: `0.5s` is `0-5s` there.
+pub(crate) fn dashed(text: &str) -> String {
+    let allowed = |c: char| match c.is_ascii_alphanumeric() {
+        true => c.to_ascii_lowercase(),
+        false => '-',
+    };
+    let name: String = text.chars().map(allowed).collect();
+    name.trim_matches('-').to_owned()
+}
 
 /// The document's own name; an empty one stands for one that was missing or wrong.
 pub(super) fn read_name(

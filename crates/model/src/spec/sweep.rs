@@ -1,6 +1,7 @@
 //! `sweep:` of a measurement: one of its parameters takes several values, and each makes a measurement of its own. Over
 //! them a report has the curve of the load.
 
+use super::name::dashed;
 use super::reader::{Object, items};
 use super::yaml::{Yaml, steps};
 use crate::diagnostic::{Diagnostics, Mark, shown};
@@ -51,7 +52,7 @@ fn at_value(
     value: &Yaml,
 ) -> Result<(Yaml, Option<SweepPoint>), String> {
     let text = value.scalar().unwrap_or_default();
-    let called = Yaml::text(value.at, format!("{name}-{}", plain(text)));
+    let called = Yaml::text(value.at, format!("{name}-{}", dashed(text)));
     let mut tree = item.clone();
     tree.remove(KEY);
     let path = steps(parameter);
@@ -70,14 +71,6 @@ fn at_value(
         value: text.to_owned(),
     };
     Ok((tree, Some(point)))
-}
-
-/// A value as a part of a name, which has small letters, digits and hyphens: `0.5s` is `0-5s` there.
-fn plain(value: &str) -> String {
-    let value = value.trim().to_ascii_lowercase();
-    let allowed = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let name: String = value.chars().map(allowed).collect();
-    name.trim_matches('-').to_owned()
 }
 
 /// The parameter's path and its values.
