@@ -49,8 +49,8 @@ impl Work for Xz {
         let mut line =
             format!("set -e; xz --version; '{agent}' text {bytes} '{directory}/{TEXT}'; ");
         if self.times.warmup_ns > 0 {
-            // The paths have no spaces.
-            line += &self.repeat(at, self.times.warmup_ns).join(" ");
+            let words = self.repeat(at, self.times.warmup_ns).into_iter();
+            line.extend(words.map(|word| format!("'{word}' ")));
         }
         shell(&line)
     }
