@@ -366,7 +366,7 @@ mod tests {
             ("/cg/other/deep/cpuset.cpus", "3\n"),
         ]);
         let list = |text| CpuList::parse(text).unwrap();
-        let cores = latlab_model::profile::Cores::new(&list("0-3"), &list("2-3")).unwrap();
+        let cores = Cores::new(&list("0-3"), &list("2-3")).unwrap();
         let root = tree.root();
         let machine = Machine {
             root: &root,
