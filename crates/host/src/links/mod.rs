@@ -20,6 +20,7 @@
 mod attach;
 mod builder;
 mod configure;
+mod connect;
 mod control;
 mod error;
 mod follow;

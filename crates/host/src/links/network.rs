@@ -1,15 +1,12 @@
-//! The network of one lab: its namespaces by name, and its links, made one after the other.
+//! The network of one lab: its namespaces by name.
 
 use std::fs::File;
 use std::path::PathBuf;
 
 use latlab_model::plan::{LinkPlan, Medium, NodePlan, Plan};
 
-use super::builder::LinkBuilder;
 use super::error::Error;
 use super::namespaces::{alias, namespaces};
-use super::vm_end::VmEnd;
-use super::{configure, kinds};
 use crate::sys;
 use crate::sys::netns::{self, NetNs, NewNetNs};
 
@@ -53,25 +50,6 @@ impl Network {
             self.root.replace(&path)?;
         }
         Ok(())
-    }
-
-    /// Makes every link, configures the nodes' interfaces and waits until they are ready. Returns
-    /// the network side of every virtual machine's interface.
-    pub fn connect(&self, plan: &Plan) -> Result<Vec<VmEnd>, Error> {
-        let mut taps = Vec::new();
-        for index in 0..plan.links.len() {
-            let link = LinkBuilder {
-                network: self,
-                plan,
-                index,
-            };
-            taps.extend(kinds::make(&link)?);
-        }
-        configure::configure(self, plan)?;
-        configure::wait_for_nodes(self, plan)?;
-        configure::switch_on(self, plan)?;
-        kinds::sriov::keep_interrupts(plan);
-        Ok(taps)
     }
 
     /// The path at which the machine's own namespace is pinned, for sockets towards other machines. No node has such a
