@@ -3,8 +3,9 @@
 use super::container::error as container;
 use super::saved;
 use super::vm::channel::error as channel;
+use super::vm::clock::error as clock;
 use super::vm::error as vm;
-use super::vm::{clock, initramfs, kernel};
+use super::vm::{initramfs, kernel};
 use crate::{cgroup, images, sys};
 
 #[derive(Debug, thiserror::Error)]

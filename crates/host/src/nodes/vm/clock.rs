@@ -11,7 +11,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +20,10 @@ use latlab_wire::channel::clock_page::{
 };
 use latlab_wire::channel::{Exec, ExitStatus};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+pub(crate) mod error;
+
+pub use error::Error;
 
 use super::channel::{self, Channel};
 use crate::nodes::stood::monotonic_ns;
@@ -40,20 +44,6 @@ const CROWDED_NS: u64 = 300_000;
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// An answer takes a microsecond; a guest that is not scheduled for this long is stopped.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("cannot map the clock page {}: {source}", path.display())]
-    Page { path: PathBuf, source: io::Error },
-    #[error("the guest does not answer on the clock page ({what}, waited {:.1} s){said}", after.as_secs_f64())]
-    Silent {
-        what: &'static str,
-        after: Duration,
-        said: String,
-    },
-    #[error(transparent)]
-    Channel(#[from] channel::Error),
-}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockOffset {
