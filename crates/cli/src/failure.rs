@@ -14,7 +14,7 @@ pub struct Failure {
     error: anyhow::Error,
     hint: Option<String>,
     code: u8,
-    /// What the error is about, if it is about documents: they are told above it.
+    /// The mistakes of documents, if the error is about those: they are told above it.
     mistakes: Option<Mistakes>,
 }
 

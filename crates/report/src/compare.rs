@@ -278,13 +278,13 @@ fn circumstances(a: &Summary, b: &Summary) -> Vec<String> {
     all
 }
 
-/// What a cell's lab consists of.
+/// The nodes and links of a cell's lab.
 fn lab<'s>(summary: &'s Summary, cell: &Cell) -> Option<(&'s [TopologyNode], &'s [TopologyLink])> {
     let lab = summary.topologies.get(cell.topology)?;
     Some((lab.nodes.as_slice(), lab.links.as_slice()))
 }
 
-/// What is told of a machine, by its name.
+/// A property of a machine: its name, and how it is told.
 type Fact = (&'static str, fn(&HostBrief) -> String);
 
 fn differing(one: &HostBrief, two: &HostBrief, facts: &[Fact]) -> Vec<String> {

@@ -66,7 +66,7 @@ pub enum SamplesError {
 }
 
 impl SamplesError {
-    /// What the system says of an action on a file.
+    /// The system's error of an action on a file.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io {
@@ -76,7 +76,7 @@ impl SamplesError {
         }
     }
 
-    /// What the Parquet library says of a file that it reads.
+    /// The Parquet library's error of a file that it reads.
     pub(crate) fn damaged(path: &Path) -> impl FnOnce(ParquetError) -> Self {
         let path = path.to_owned();
         move |source| Self::Damaged { path, source }

@@ -63,7 +63,7 @@ pub enum RunDirError {
 }
 
 impl RunDirError {
-    /// What the system says of an action on a path.
+    /// The system's error of an action on a path.
     pub(crate) fn io<E: Into<io::Error>>(
         action: &'static str,
         path: impl Into<PathBuf>,

@@ -95,7 +95,7 @@ impl Answer {
     }
 }
 
-/// What the hosts of a record printed as JSON, by their names. Errors: what is wrong with the first that did not, and a hint.
+/// Documents that the hosts of a record printed as JSON, by their names. Errors: why the first has none, and a hint.
 pub(super) fn printed<T: DeserializeOwned>(
     record: &Record,
     answers: &[Answer],

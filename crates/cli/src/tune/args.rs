@@ -74,7 +74,7 @@ pub struct Show {
     pub format: Format,
 }
 
-// Of `plan` too.
+// `plan` takes the same.
 #[derive(Debug, Args)]
 pub struct Apply {
     #[command(flatten)]

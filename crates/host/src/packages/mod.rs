@@ -91,7 +91,7 @@ impl Archive {
         command
     }
 
-    /// What `apt-cache` says; nothing of a package that it does not know, for which it fails.
+    /// The answer of `apt-cache`; empty for a package that it does not know, for which it fails.
     fn ask(&self, arguments: &[&str]) -> Result<String, Error> {
         let mut command = self.command("apt-cache");
         command.args(arguments);

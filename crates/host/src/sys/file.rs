@@ -22,7 +22,7 @@ static WRITES: AtomicU32 = AtomicU32::new(0);
 /// Attempts to make a temporary file whose name others take again and again.
 const MAX_ATTEMPTS: usize = 100;
 
-/// What an action came to; nothing where the file was not there.
+/// The outcome of an action; nothing where the file was not there.
 pub(crate) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

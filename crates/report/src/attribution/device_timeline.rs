@@ -235,7 +235,7 @@ impl<'a> DeviceTimeline<'a> {
         self.without_held(self.gaps.mask_spans(spans))
     }
 
-    /// What a CPU does while the kernel has a packet of `sender` on it; `work` if it handles packets.
+    /// The work of a CPU while the kernel has a packet of `sender` on it; `work` if it handles packets.
     fn in_kernel(&self, step: &Step, sender: u32, work: Cause) -> Cause {
         match step.context {
             CpuContext::Soft {
