@@ -6,7 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Archive, Progress, io_error, make_whole, run};
+use super::archive::{self, Archive};
+use super::error::io_error;
+use super::progress::Progress;
+use super::tool::run;
+use super::whole::make_whole;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
@@ -58,12 +62,12 @@ pub enum Error {
     #[error("cannot find boot/vmlinuz-RELEASE in {package}")]
     Empty { package: String },
     #[error(transparent)]
-    Package(#[from] super::Error),
+    Package(#[from] super::error::Error),
 }
 
 impl Error {
     pub fn hint(&self) -> &'static str {
-        use super::Error as Package;
+        use super::error::Error as Package;
         match self {
             Self::Package(Package::Tool { .. }) => {
                 "kernels by name come from Debian's or Ubuntu's archive; elsewhere give the path of a \
@@ -172,7 +176,7 @@ pub fn unpack(
     for package in packages {
         let only = std::slice::from_ref(&package);
         for deb in archive.download_all(work, &package, only, progress)? {
-            super::unpack(&deb, &package, &root, progress)?;
+            archive::unpack(&deb, &package, &root, progress)?;
         }
     }
     link_merged(&root)?;
