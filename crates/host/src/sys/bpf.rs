@@ -6,7 +6,7 @@ use std::ffi::{CString, c_int, c_long};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::checked;
+use super::error::checked;
 use super::feature::descriptor;
 
 const PROG_LOAD: c_int = 5;

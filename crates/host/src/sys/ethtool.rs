@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 
-use super::checked;
+use super::error::checked;
 
 const SIOCETHTOOL: c_ulong = 0x8946;
 const SIOCSHWTSTAMP: c_ulong = 0x89b0;

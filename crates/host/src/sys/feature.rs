@@ -9,7 +9,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use super::checked;
+use super::error::checked;
 use super::sockets::set_option;
 
 pub(super) fn descriptor(result: c_long) -> io::Result<OwnedFd> {

@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::Error;
+use super::error::checked;
 use super::file::if_there;
-use super::{Error, checked};
 
 const CONTROL: &str = "/dev/loop-control";
 

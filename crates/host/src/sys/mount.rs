@@ -13,7 +13,8 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{Error, Errors, checked, proc};
+use super::error::checked;
+use super::{Error, Errors, proc};
 
 /// The calling thread's mount namespace.
 pub(super) const OWN: &str = "/proc/thread-self/ns/mnt";

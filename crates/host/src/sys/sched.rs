@@ -11,7 +11,8 @@ use latlab_model::units::{CpuList, Nanos};
 use rustix::process::{Pid, Resource, Rlimit};
 use rustix::thread::CpuSet;
 
-use super::{checked, process};
+use super::error::checked;
+use super::process;
 
 /// `struct sched_attr`, SCHED_ATTR_SIZE_VER0.
 #[repr(C)]

@@ -21,7 +21,7 @@ use libc::{
 };
 
 use super::calls::{self, GRANTED, NEWEST};
-use super::checked;
+use super::error::checked;
 
 #[derive(Debug, Clone)]
 pub struct Filter(Vec<sock_filter>);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
-use super::checked;
+use super::error::checked;
 use super::process::Process;
 
 /// Copies of a process's sockets, without those that cannot be reached.
