@@ -1,6 +1,9 @@
 //! Page faults: time after their end, or without one, is not theirs.
 
-use super::*;
+use latlab_wire::trace::{Event, EventKind, vector};
+
+use super::scenes::{DEVICE, FROM, TO, capture, event, held_up, is_whole, switch};
+use crate::attribution::{Cause, attribute};
 
 fn fault(time_ns: u64, cpu: u16, kind: EventKind) -> Event {
     let mut event = event(time_ns, cpu, kind);

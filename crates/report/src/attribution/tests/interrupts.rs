@@ -1,6 +1,11 @@
 //! Interrupts: which one, and for how long.
 
-use super::*;
+use latlab_wire::trace::{Event, EventKind, vector};
+
+use super::scenes::{
+    DEVICE, FROM, HOG, TO, assert_named, capture, event, held_up, is_whole, steady, switch,
+};
+use crate::attribution::{Cause, attribute};
 
 #[test]
 fn interrupts_are_named_by_kind() {

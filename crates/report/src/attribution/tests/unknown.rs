@@ -1,8 +1,10 @@
 //! Unseen and unrecorded time never gets a wrong cause.
 
 use latlab_model::results::{Hwlat, SilentStalls};
+use latlab_wire::trace::{Event, EventKind, Switch, vector};
 
-use super::*;
+use super::scenes::{DEVICE, FROM, HOG, TO, capture, event, held_up, is_whole, switch};
+use crate::attribution::{Cause, Explained, Gap, attribute, blame};
 
 #[test]
 fn long_work_that_nothing_interrupts_is_the_devices_own_or_a_stall() {
