@@ -13,7 +13,7 @@ use latlab_wire::samples::{
 use super::datagram::{Datagram, Framing};
 use super::open_loop::{self, Pace};
 use super::stream::Stream;
-use super::{
+use super::transaction::{
     DEFAULT_REQUEST_BYTES, DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES, Tally, Transport,
 };
 use crate::args::Options;
@@ -393,19 +393,15 @@ fn counters(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rr::transaction::Times;
 
     /// A transport whose transactions take as long as told; None is a loss.
     struct Scripted(Vec<Option<u64>>);
 
     impl Transport for Scripted {
-        fn exchange(
-            &mut self,
-            sequence: u32,
-            _: &[Record],
-            _: &mut Tally,
-        ) -> Result<super::super::Times> {
+        fn exchange(&mut self, sequence: u32, _: &[Record], _: &mut Tally) -> Result<Times> {
             match self.0.get(sequence as usize) {
-                Some(took) => Ok(super::super::Times {
+                Some(took) => Ok(Times {
                     sent_ns: 100,
                     received_ns: took.map(|took| 100 + took),
                     sent: true,

@@ -9,7 +9,7 @@ use latlab_wire::probe::{TransactionKind, TransactionRepr, set_sequence};
 use latlab_wire::samples::{Record, flags};
 use rustix::io::Errno;
 
-use super::{Tally, Times, Transport, write_header};
+use super::transaction::{Tally, Times, Transport, write_header};
 use crate::error::{Error, Result};
 use crate::icmp::{self, Echo};
 use crate::net::{self, Sent, Socket};

@@ -6,7 +6,7 @@
 use latlab_wire::samples::{Record, StoppedBy, flags};
 
 use super::datagram::Datagram;
-use super::{Tally, Transport};
+use super::transaction::{Tally, Transport};
 use crate::error::{Error, Result};
 use crate::net;
 use crate::setup::Poll;

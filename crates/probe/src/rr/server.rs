@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketFlags, accept_with, recvfrom, sendto};
 
 use super::stream::{self, Messages, Read};
-use super::{DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES, write_header};
+use super::transaction::{DEFAULT_RESPONSE_BYTES, MAX_STREAM_MESSAGE_BYTES, write_header};
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::{self, Watch};

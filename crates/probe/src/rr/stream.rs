@@ -7,7 +7,7 @@ use latlab_wire::samples::Record;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use super::{MAX_STREAM_MESSAGE_BYTES, Tally, Times, Transport, write_header};
+use super::transaction::{MAX_STREAM_MESSAGE_BYTES, Tally, Times, Transport, write_header};
 use crate::error::{Error, Result};
 use crate::net::{self, Socket};
 use crate::setup::Poll;
