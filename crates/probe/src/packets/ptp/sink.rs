@@ -6,7 +6,7 @@ use latlab_wire::samples::{Counters, Phase, Probe, Record, Report, SampleKind, S
 use rustix::net::RecvFlags;
 
 use super::frame;
-use super::{BYTES_PER_PACKET, Interface};
+use super::interface::{BYTES_PER_PACKET, Interface};
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::Watch;

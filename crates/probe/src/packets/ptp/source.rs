@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, send};
 
 use super::frame;
-use super::{BYTES_PER_PACKET, Interface};
+use super::interface::{BYTES_PER_PACKET, Interface};
 use crate::args::{EthernetAddress, Options};
 use crate::error::{Error, Result};
 use crate::health::{self, Watch};
