@@ -22,7 +22,7 @@ use latlab_wire::samples::{
 };
 use rustix::io::Errno;
 
-use super::{DEFAULT_MAX_PACKETS, DEFAULT_RECEIVE_BUFFER_BYTES, record_of};
+use super::record::record_of;
 use crate::args::Options;
 use crate::error::{Error, Result};
 use crate::health::Watch;
@@ -32,6 +32,12 @@ use crate::setup::{Common, Poll, touched_records};
 use crate::stop::Stop;
 use crate::sys::{self, Who};
 use crate::time::{self, OffsetLine};
+
+pub(super) const DEFAULT_MAX_PACKETS: u64 = 1 << 20;
+
+/// Default receive buffer of a receiving probe, in bytes: a tenth of a second of
+/// 100,000 small packets a second, at the kernel's ~800 bytes for each.
+const DEFAULT_RECEIVE_BUFFER_BYTES: u64 = 8 << 20;
 
 /// A record, and its place in the order that finds duplicates.
 const BYTES_PER_PACKET: u64 = (size_of::<Record>() + size_of::<u32>()) as u64;

@@ -15,7 +15,7 @@ use crate::args::{EthernetAddress, Options};
 use crate::error::{Error, Result};
 use crate::health::{self, Watch};
 use crate::output::Output;
-use crate::packets::record_of;
+use crate::packets::record::record_of;
 use crate::packets::schedule::Plan;
 use crate::packets::source::{DEFAULT_SPIN_US, LEAD_NS};
 use crate::packets::way::packet;
