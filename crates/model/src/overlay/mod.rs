@@ -11,6 +11,7 @@
 mod change;
 mod command;
 mod document;
+mod headroom;
 mod items;
 pub mod language;
 mod mistake;
@@ -19,16 +20,13 @@ mod print;
 mod values;
 mod words;
 
-/// The label (`ip link` shows it as `alias`) of the interfaces by which the daemon gives containers room for
-/// headers. They carry nothing, and are to stay down.
-pub const HEADROOM_ALIAS: &str = "latlab overlay: room for headers, never up";
-
 pub use change::{Item, ItemName, Refusal};
 pub use command::{Command, ListWhat};
 pub use document::{
     Dispatch, Interface, InterfaceKind, Interrupts, Link, LinkKind, Mode, Network, Overlay, Peer,
     PortName, Qualifier, Route, Switches, Thresholds, Tls, UDP_PORT, VXLAN_PORT, Yield,
 };
+pub use headroom::HEADROOM_ALIAS;
 pub use mistake::Mistake;
 pub use moves::{DEFAULT_HOLD, Hold, MAX_ADDRESSES, MAX_HOLD, MAX_HOLD_TIME, Move};
 pub use values::valid_name;
