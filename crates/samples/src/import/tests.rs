@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use super::pair::Pair;
 use super::*;
 use crate::reader::SampleReader;
+use crate::run_dir::RunDir;
 use crate::scratch::Scratch;
 
 const MICROSECOND: i64 = 1_000;
