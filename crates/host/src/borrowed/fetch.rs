@@ -37,6 +37,8 @@ pub enum Error {
     Package { tool: Tool, source: packages::Error },
     #[error("cannot fetch {}: there is no {KEYRING} to check Debian's archive with", tool.name())]
     NoKeys { tool: Tool },
+    #[error("cannot fetch {}: Debian's needs the libraries of Debian, which this machine does not run", tool.name())]
+    NotDebian { tool: Tool },
     #[error("cannot fetch {}: Debian's {suite} has none that is new enough", tool.name())]
     Old { tool: Tool, suite: String },
     #[error("cannot use {} of Debian's {suite}: this machine has no {}", tool.name(), missing.join(", "))]
@@ -64,6 +66,12 @@ impl Error {
                 tool.oldest().1
             ),
             Self::NoKeys { .. } => "install the package debian-archive-keyring".into(),
+            Self::NotDebian { tool } => format!(
+                "install {} {}.{} or newer by other means, where `PATH` has it",
+                tool.name(),
+                tool.oldest().0,
+                tool.oldest().1
+            ),
             Self::Package {
                 source: packages::Error::Tool { .. },
                 ..
@@ -146,6 +154,8 @@ pub(super) fn fetch(
     cache: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Borrowed, Error> {
+    let os_release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let suite = suite_for(tool, &os_release)?;
     if !Path::new(KEYRING).is_file() {
         return Err(Error::NoKeys { tool });
     }
@@ -160,7 +170,6 @@ pub(super) fn fetch(
     if let Some(found) = chosen(tool, cache) {
         return Ok(found);
     }
-    let suite = tool.suite(&release());
     let archive = archive(tool, &home, &suite, progress).map_err(&failed)?;
     let version = archive.version(tool.packages()[0]).map_err(&failed)?;
     let version = version.filter(|version| is_at_least(upstream(version), tool.oldest()));
@@ -186,13 +195,17 @@ pub(super) fn fetch(
     chosen(tool, cache).ok_or(Error::Old { tool, suite })
 }
 
-/// The name of the machine's Debian release (os-release(5)).
-fn release() -> String {
-    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let name = text
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    name.unwrap_or("stable").trim_matches('"').to_owned()
+/// Debian's suite for a machine, by its os-release(5).
+fn suite_for(tool: Tool, os_release: &str) -> Result<String, Error> {
+    let value = |key: &str| {
+        let mut lines = os_release.lines();
+        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
+        Some(value.trim_matches('"'))
+    };
+    if !tool.has_libraries() && value("ID") != Some("debian") {
+        return Err(Error::NotDebian { tool });
+    }
+    Ok(tool.suite(value("VERSION_CODENAME").unwrap_or("stable")))
 }
 
 /// Makes apt's own directories for the suite, and reads its package lists.
@@ -315,6 +328,21 @@ mod tests {
         assert_eq!(upstream("4.2.1-1"), "4.2.1");
         assert_eq!(upstream("1:10.0.2+ds-2~bpo12+1"), "10.0.2+ds");
         assert_eq!(upstream("7"), "7");
+    }
+
+    #[test]
+    fn a_program_without_its_libraries_is_for_debian_only() {
+        let suite = |tool, text| suite_for(tool, text).ok();
+        let debian = "PRETTY_NAME=\"Debian\"\nID=debian\nVERSION_CODENAME=trixie\n";
+        let ubuntu = "ID=ubuntu\nID_LIKE=debian\nVERSION_CODENAME=noble\n";
+        assert_eq!(
+            suite(Tool::Qemu, debian).as_deref(),
+            Some("trixie-backports")
+        );
+        assert_eq!(suite(Tool::Qemu, ubuntu), None);
+        assert_eq!(suite(Tool::Criu, ubuntu).as_deref(), Some("sid"));
+        let error = suite_for(Tool::Qemu, ubuntu).unwrap_err();
+        assert!(error.hint().contains("or newer"), "{}", error.hint());
     }
 
     #[test]

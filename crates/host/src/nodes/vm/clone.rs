@@ -30,8 +30,9 @@ pub(super) fn start(
     templates: &Templates,
     timeout: Duration,
 ) -> Result<(Vm, Channel), Error> {
+    let identity = identity(config)?;
     let (vm, channel) = load(config, cgroup, templates, timeout)?;
-    let told = channel.identify(identity(config)?, timeout);
+    let told = channel.identify(identity, timeout);
     told.map_err(|error| vm.end_because(error.into()))?;
     Ok((vm, channel))
 }

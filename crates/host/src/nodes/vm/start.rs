@@ -129,9 +129,9 @@ impl Prepared for PreparedVm {
         former.end()?;
         let timeout = boot_timeout();
         let vm = snapshot::load(&config, Some(&entry), &state, timeout)?;
-        if let Some(place) = &start.place {
-            pin::pin(&vm, place)?;
-        }
+        let pinned = start.place.as_ref().map(|place| pin::pin(&vm, place));
+        let pinned = pinned.transpose();
+        pinned.map_err(|error| vm.end_because(error))?;
         let channel = copy::go_on(&vm, &saved.saved_as, node, timeout);
         let channel = channel.map_err(|error| vm.end_because(error))?;
         node.channels.insert(&node.plan.name, channel);
