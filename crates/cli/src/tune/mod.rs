@@ -7,22 +7,9 @@ mod export;
 mod inside;
 mod plan;
 mod show;
+mod verbs;
 mod verify;
 mod watch;
 
-use args::Tune;
 pub use export::cores_of;
-
-use crate::failure::Outcome;
-
-pub fn run(verb: &Tune) -> Outcome {
-    match verb {
-        Tune::Show(a) => show::run(a),
-        Tune::Plan(a) => plan::run(a),
-        Tune::Apply(a) => apply::run(a),
-        Tune::Verify(a) => verify::run(a),
-        Tune::Revert(a) => apply::revert(a),
-        Tune::Watch(a) => watch::run(a),
-        Tune::Export(a) => export::run(a),
-    }
-}
+pub use verbs::run;
