@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::api::{Api, NO_FILES};
-use super::{COUNT, DESCRIPTORS, DOCUMENT, FIRST};
+use super::handover::{COUNT, DESCRIPTORS, DOCUMENT, FIRST};
 use crate::os;
 use crate::os::UnshareFlags;
 

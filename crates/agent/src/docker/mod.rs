@@ -7,14 +7,5 @@
 
 mod api;
 pub mod daemon;
+mod handover;
 pub mod runtime;
-
-/// The configuration that the container gets.
-const DOCUMENT: &str = "LATLAB_DOCKER_DOCUMENT";
-
-/// The directory of the descriptors that it gets, and their number.
-const DESCRIPTORS: &str = "LATLAB_DOCKER_DESCRIPTORS";
-const COUNT: &str = "LATLAB_DOCKER_COUNT";
-
-/// The first descriptor that a runtime can pass through.
-const FIRST: i32 = 3;

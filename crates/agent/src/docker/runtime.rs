@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{COUNT, DESCRIPTORS, DOCUMENT, FIRST};
+use super::handover::{COUNT, DESCRIPTORS, DOCUMENT, FIRST};
 use crate::os;
 
 /// The name under which this program is the runtime.
