@@ -4,18 +4,18 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Where the machine's programs are; an ordinary user's `PATH` leaves administrators' out.
-const SYSTEM: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// Where administrators' programs are; an ordinary user's `PATH` leaves them out.
+const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A word of a shell's.
 pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Finds a program as a shell does, and beyond `PATH` where the machine's programs are.
-pub fn find(name: impl AsRef<Path>) -> Option<PathBuf> {
+/// Finds a program as a shell does, and beyond `PATH` where root's programs are.
+pub fn find(name: &str) -> Option<PathBuf> {
     Directories::named().find(name)
 }
 
@@ -46,12 +46,12 @@ impl Directories {
         Self(named)
     }
 
-    pub(crate) fn find(&self, name: impl AsRef<Path>) -> Option<PathBuf> {
+    pub(crate) fn find(&self, name: &str) -> Option<PathBuf> {
         let runs = |path: &PathBuf| {
             let metadata = fs::metadata(path);
             metadata.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
         };
-        let mut paths = self.0.iter().map(|directory| directory.join(&name));
+        let mut paths = self.0.iter().map(|directory| directory.join(name));
         paths.find(runs)
     }
 }

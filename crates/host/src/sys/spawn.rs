@@ -36,7 +36,6 @@ use child::{CHANGE_DIRECTORY, Child, EXECUTE, Pointers, STEPS};
 use super::Error;
 use super::cgroup_entry::CgroupEntry;
 use super::process::{Exit, LAB_VARIABLE, Process};
-use crate::programs;
 
 /// A process to be started. Standard input, output and error are `/dev/null` unless given.
 #[derive(Debug)]
@@ -348,14 +347,28 @@ impl<'a> Spawn<'a> {
     }
 }
 
-/// The file to execute: the program itself if it has a slash, else the one of that name.
+/// The file to execute: the program itself if it has a slash, else the first match in `PATH`.
 fn find_program(program: &Path) -> Result<PathBuf, Error> {
     if program.as_os_str().as_bytes().contains(&b'/') {
         return Ok(program.to_owned());
     }
-    programs::find(program).ok_or_else(|| {
-        let (kind, reason) = (io::ErrorKind::NotFound, "not found in PATH");
-        Error::because("execute", program.display(), kind, reason)
+    // A login without /usr/sbin in its PATH is common, and root's tools are there.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
+    let found = std::env::split_paths(&path)
+        .chain(more)
+        .map(|directory| directory.join(program));
+    let executable = |file: &PathBuf| {
+        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    found.into_iter().find(executable).ok_or_else(|| {
+        let reason = "not found in PATH";
+        Error::because(
+            "execute",
+            program.display(),
+            io::ErrorKind::NotFound,
+            reason,
+        )
     })
 }
 
